@@ -56,8 +56,8 @@ def exit_code(work: Callable[[], int | None]) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Make output UTF-8 with ``\\n`` on every system, and open closed streams on the null device. Otherwise, the next file to
-    be opened would get their descriptor, and the output of other libraries.
+    """Make output UTF-8 with ``\\n`` on every system, and open closed streams on the null device. Otherwise, the next
+    file to be opened would get their descriptor, and the output of other libraries.
     """
     for number, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
         try:
