@@ -2,8 +2,7 @@
 is written.
 
 Each step writes to its own folder, and finished steps are not repeated. Therefore, an interrupted run continues where it
-stopped. If the training diverged, only the training is repeated, with the learning rates that are then given. The steps use
-`extend`, `transplant`, `distil` and `train`.
+stopped. If the training diverged, only the training is repeated, with the learning rates that are then given.
 """
 
 from __future__ import annotations
@@ -71,16 +70,13 @@ _OF_TRAINING = (*RATES, "batch_size", "length", "parts")
 
 
 def _text_options(given: Adaptation) -> TextOptions:
-    """Return the options for the training text. If no held-out text is given, a hundredth of the corpus is held out."""
+    """Return the options for the training text. Without held-out text, a hundredth of the corpus is held out."""
     names = ("corpus", "text_field", "lines", "length", "keep", "keep_share")
     return TextOptions(**{name: getattr(given, name) for name in names}, validation_share=None if given.evaluate else 0.01)
 
 
 def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
-    """Adapt a model to a language.
-
-    Args:
-        show: Function that is called with one line about each step.
+    """Adapt a model to a language. ``show`` is called with one line about each step.
 
     Returns:
         The bits per byte of three models, keyed by held-out text: of the base model (``before``), of the extended model
@@ -176,23 +172,17 @@ def _run(
 
 
 def conclusions(result: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """Return sentences that tell for each held-out text whether the adapted model is better than the base model, and what to
-    change if it is worse.
-
-    Args:
-        result: The result of `adapt`.
+    """Return sentences about a result of `adapt`: whether the adapted model is better than the base model for each held-out
+    text, and what to change if it is worse.
 
     >>> conclusions({"si.txt": {"before": 2.0, "started": 2.5, "trained": 1.0}})
     ['si.txt: the adapted model is better: 50.0 % fewer bits per byte than the base model.']
     """
     lines = []
     for name, values in result.items():
-        change = values["trained"] / values["before"] - 1
-        if change < 0:
-            lines.append(f"{name}: the adapted model is better: {-change:.1%} fewer bits per byte than the base model.")
-        else:
-            lines.append(f"{name}: the adapted model is worse: {change:.1%} more bits per byte than the base model.")
-    lines = [line.replace("%", " %") for line in lines]
+        change = 100 * (values["trained"] / values["before"] - 1)
+        better, more = ("better", "fewer") if change < 0 else ("worse", "more")
+        lines.append(f"{name}: the adapted model is {better}: {abs(change):.1f} % {more} bits per byte than the base model.")
     if any(values["trained"] >= values["before"] for values in result.values()):
         lines.append(
             "If it is worse in the new language, train longer (--budget), on more text, or with fewer --new-tokens. If it "
@@ -235,8 +225,8 @@ def _before(
     out: Path,
     show: Callable[[str], None],
 ) -> tuple[dict[str, float], dict[str, list[str]]]:
-    """Return the base model's bits per byte, keyed by held-out text, and the part of each text that the model read. The
-    model is measured only once, and the result is saved in a file.
+    """Return the base model's bits per byte, and the part of each held-out text that it read. The result is saved in a file,
+    so that the model is measured only once.
     """
     file = out / _BEFORE
     if not file.exists():
@@ -250,9 +240,7 @@ def _before(
 
 
 def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
-    """Return a line about the cost of training: steps, tokens, memory and time. The time is estimated by training on the
-    first rows.
-    """
+    """Return a line about the cost of training: steps, tokens, memory and time, which is measured on the first rows."""
     import torch
 
     rates = {"learning_rate": given.learning_rate, "rows_learning_rate": given.rows_learning_rate}
@@ -299,7 +287,7 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
 
 
 def _main_memory() -> float:
-    """Return the size of the machine's memory in bytes, or infinity if the system does not report it."""
+    """Return the machine's memory in bytes, or infinity if the system does not report it."""
     if not hasattr(os, "sysconf"):
         return inf
     return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
@@ -351,7 +339,6 @@ def _train(
 
 
 def _report(given: Adaptation, rows: TrainingRows, result: Mapping[str, Mapping[str, float]], new_tokens: int) -> list[str]:
-    """Return the lines of the report, without the picture."""
     lines = [
         f"# {Path(given.base).name}, adapted",
         "",

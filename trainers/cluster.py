@@ -36,7 +36,7 @@ class ReadCorpus(PipelineStep):  # type: ignore[misc]
     task. Each task reads its own part of a dataset.
 
     Args:
-        config: Configuration that names the special tokens. Long texts are cut, but never inside a special token.
+        config: It names the special tokens, inside which long texts are never cut.
         datasets: The arguments of `trainers.read_dataset` for each dataset.
     """
 
@@ -70,9 +70,7 @@ class ReadCorpus(PipelineStep):  # type: ignore[misc]
 
 
 class CountWords(PipelineStep):  # type: ignore[misc]
-    """A step in which each task counts the words in its documents, and writes these counts to a file in ``folder``. The
-    other arguments are those of `trainers.count_to_file`.
-    """
+    """A step in which each task counts the words in its documents, and writes the counts to a file in ``folder``."""
 
     name, type = "🔢 Count words", "🔢 COUNTS"
 
@@ -101,8 +99,7 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
     """A step that adds up the counts in the files of `CountWords`. The words are divided among the tasks by a hash.
 
     Args:
-        counted: The folder of `CountWords`.
-        tasks: Number of tasks of `CountWords`.
+        counted, tasks: The folder and the number of tasks of `CountWords`.
         folder: Folder in which each task writes its sums to a file.
         min_count: Words that occur fewer times than this in all texts together are left out.
     """
@@ -132,9 +129,7 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
     """A step that joins the files of `AddCounts` into one file with the word counts of all texts.
 
     Args:
-        summed: The folder of `AddCounts`.
-        tasks: Number of tasks of `AddCounts`.
-        path: File to write.
+        summed, tasks: The folder and the number of tasks of `AddCounts`.
         sources: Sources of the texts, to record in the file.
     """
 
@@ -175,9 +170,7 @@ class TokenizeFiles(PipelineStep):  # type: ignore[misc]
 
     @property
     def parts(self) -> int:
-        """Number of parts of the corpus, and of tasks that have something to do. A part is one large file, or several files
-        with at most 128 MB together.
-        """
+        """Number of parts of the corpus, and so of tasks with work: large files, or files with at most 128 MB together."""
         return len(self.job.parts)
 
     def run(self, data: Any = None, rank: int = 0, world_size: int = 1) -> Iterator[Any]:

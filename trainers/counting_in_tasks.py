@@ -48,9 +48,7 @@ _TERMINATED = 128 + signal.SIGTERM
 
 @dataclass(frozen=True)
 class _Step:
-    """One of the three steps of counting: its name, the pipeline that each task runs, the number of tasks, and the folder
-    for the logs.
-    """
+    """One of the three steps of counting, with the pipeline that each task runs."""
 
     name: str
     pipeline: list[Any]
@@ -58,7 +56,7 @@ class _Step:
     logs: Path
 
     def unfinished(self) -> list[int]:
-        """Return the numbers of the tasks that have not finished. The last is to run first."""
+        """Return the tasks that have not finished. The last is to run first."""
         completions = self.logs / "completions"
         return [rank for rank in reversed(range(self.tasks)) if not (completions / f"{rank:05d}").exists()]
 
@@ -94,9 +92,7 @@ def count_in_tasks(
 
     Args:
         corpus: The corpus, as `corpus_apart_from_work` returns it.
-        out: File to write.
-        workers: Number of tasks that run at the same time. None for one task per core on this machine, or for all tasks on a
-            cluster.
+        workers: Number of tasks that run at the same time. None for one per core on this machine, or for all on a cluster.
         memory_limit: Maximum memory of each task, in bytes; None for 2 GB.
         min_count: Words that occur fewer times than this in the whole corpus are left out.
 
@@ -152,8 +148,8 @@ _CONTENT = (SETTINGS_FILE, LOCK_FILE, "counted", "summed", "logs")
 
 @contextmanager
 def _locked_work_folder(work: Path, settings: dict[str, Any], *, keep: bool) -> Iterator[None]:
-    """Lock the work folder during the ``with`` block, after checking that any finished tasks in it had the same settings.
-    Then remove it, unless ``keep`` is set, or the block fails after some task has finished.
+    """Check that finished tasks in the work folder had the same settings, and lock it. Then remove it, unless ``keep`` is
+    set, or the block fails after some task has finished.
     """
     if work.is_dir() and any(work.iterdir()) and not _is_work_folder(work):
         raise SGPEError(f"--work {work} has other files: give an empty or a new folder")
@@ -298,7 +294,7 @@ def _submit(steps: list[_Step], plan: TaskPlan, workers: int | None, memory: int
 
 
 def _run_on_ray(steps: list[_Step], workers: int | None, memory: float) -> None:
-    """Run the steps on the Ray cluster of this machine, or on a new one. ``memory`` is that of a task, in gigabytes."""
+    """Run the steps on the Ray cluster of this machine, or on a new one, with ``memory`` gigabytes for a task."""
     try:
         import ray
     except ImportError:

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 
 def finetune(args: Finetuning, *, show: Callable[[str], None] = print) -> dict[str, tuple[float, float]] | None:
-    """Train a model, as ``hf-sgpe finetune`` does, and save it with its tokenizer.
-
-    Args:
-        show: Function that is called with one line about each step.
+    """Train a model, as ``hf-sgpe finetune`` does, and save it with its tokenizer. ``show`` is called with one line about
+    each step.
 
     Returns:
         The bits per byte at the first and at the last measurement, keyed by held-out text. None in all processes of
@@ -96,7 +94,7 @@ def finetune(args: Finetuning, *, show: Callable[[str], None] = print) -> dict[s
 
 
 def _changes(points: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return the bits per byte at the first and at the last measurement, as a dict from languages to pairs."""
+    """Return the bits per byte of each language at the first and at the last measurement."""
     if not points:  # the training was finished before
         return {}
     first, last = points[0]["languages"], points[-1]["languages"]

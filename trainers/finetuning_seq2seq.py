@@ -77,9 +77,7 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
 
 
 def _read_pairs(paths: list[Path]) -> list[_Pair]:
-    """Read pairs of texts from one file or from two files with aligned lines. Pairs with an empty source or target are left
-    out.
-    """
+    """Read pairs of texts, none of them empty, from one file or from two files with aligned lines."""
     if not 1 <= len(paths) <= 2:
         raise SGPEError(f"give one file of pairs, or a file of sources and a file of targets, not {len(paths)} files")
     if len(paths) == 2:
@@ -123,7 +121,7 @@ def _from_json(line: str, where: str) -> _Pair:
 
 
 def _small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, heads: int) -> T5Config:
-    """Return the configuration of a small T5 that has ``layers`` layers in the encoder and as many in the decoder."""
+    """Return the configuration of a small T5 with ``layers`` layers each in the encoder and in the decoder."""
     from transformers import T5Config
 
     return T5Config(
@@ -139,9 +137,7 @@ def _small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, he
 
 
 def _encoded(pairs: list[_Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
-    """Tokenize pairs of texts. Return a dict with ``input_ids`` (source) and ``labels`` (target) for each pair. Both are
-    truncated to ``length`` ids, including the EOS token at the end.
-    """
+    """Return a dict with ``input_ids`` (source) and ``labels`` (target) for each pair, truncated to ``length`` ids."""
     columns = []
     for side in zip(*pairs, strict=True):
         rows = tokenizer(list(side), add_special_tokens=False, verbose=False)["input_ids"]

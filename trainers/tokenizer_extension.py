@@ -28,10 +28,8 @@ class Extended:
     Attributes:
         base: The base, without the tokens that were removed first.
         folder: The files of the extended tokenizer.
-        extension: What was learned.
         config: The settings of the extension, with the scripts and the split that were chosen.
-        removed_scripts: Scripts whose tokens were removed first.
-        removed_tokens: Number of these tokens.
+        removed_scripts, removed_tokens: The scripts whose tokens were removed first, and the number of these tokens.
         cost: The average number of tokens for a unit of text, before and after.
         runs: Sentences about the runtimes that return the same ids.
     """
@@ -62,7 +60,6 @@ def extend(
     After an error, no file has been written.
 
     Args:
-        base: The tokenizer to extend: a folder, a ``tokenizer.json``, a repository on the Hub, or a `TokenizerFolder`.
         out: Folder to write to. The other files of the base are copied into it.
         script: Scripts or languages to add; by default, the scripts of the corpus.
         replace_script: Scripts or languages whose tokens are removed first. New tokens get the ids of the removed tokens.

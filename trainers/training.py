@@ -26,7 +26,6 @@ class Trained:
     """A trained tokenizer with the settings and the words from which it was learned.
 
     Attributes:
-        tokenizer: The tokenizer.
         config: The settings of the training, with the recipe, the pattern and the scripts that were chosen.
         words: The weighted word counts of the corpus.
         choice: The recipe and the reason for it, if it had to be chosen or checked.
@@ -64,8 +63,8 @@ def train(
         script: Scripts or languages whose syllables stay whole; by default, the scripts of the corpus.
         pattern: As in `TrainingConfig`. None chooses a pattern.
         runs_in: Runtimes that must return the same ids as this package.
-        balance: Held-out text, one file for each language. If it is given, training looks for a tokenizer that is fair to
-            these languages (see `train_balanced`, also for the other arguments that begin with ``balance``).
+        balance: Held-out text, one file for each language to which the tokenizer is to be fair. See `train_balanced`, also
+            for the other arguments that begin with ``balance``.
         overwrite: Whether the files of a tokenizer in ``out`` may be replaced.
         workers: As in `TokenizerTrainer`.
         **settings: Further arguments of `TrainingConfig`, such as ``vocab_size``.

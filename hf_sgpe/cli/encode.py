@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,7 +60,8 @@ def encode(given: _EncodeOptions, as_json: Json = False) -> None:
     if further or given.baseline:
         raise SGPEError("several tokenizers can be shown only with --html: add --html FILE, or name one tokenizer")
     loaded = BPETokenizer.from_pretrained(name)
-    for line in [_text_of(given.file)] if given.file else well_formed(texts) if texts else stdin_lines():
+    lines: Iterable[str] = [_text_of(given.file)] if given.file else well_formed(texts) or stdin_lines()
+    for line in lines:
         ids = loaded.encode(line, add_special_tokens=given.add_special_tokens, allowed_special=given.special)
         shows = as_json or given.show_tokens
         tokens = [loaded.token_bytes(id).decode(errors="replace") for id in ids] if shows else []

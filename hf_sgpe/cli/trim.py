@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP, overwrite_option, text_field_option
@@ -15,6 +15,10 @@ from hf_sgpe.terminal.options import argument, option, option_list
 from hf_sgpe.terminal.printing import print_table, report
 from hf_sgpe.terminal.progress import is_quiet
 from hf_sgpe.vocabulary.trimming import COMPACT, IDS, KEEP, PARTS, Trimming, confined_to, scripts_except
+
+if TYPE_CHECKING:
+    from hf_sgpe.corpora.text_files import CorpusFile
+    from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 _MAP = "ids.json"
 _SHOWN = 6
@@ -48,6 +52,17 @@ class _TrimOptions:
     )
     text_field: str = text_field_option()
 
+    def check(self) -> None:
+        if self.drop_script and self.keep_script:
+            raise SGPEError(
+                "give the scripts to drop with --drop-script, or the scripts to keep with --keep-script, not both"
+            )
+        if not (self.drop_script or self.keep_script or self.unused_in):
+            raise SGPEError(
+                "give the scripts to drop with --drop-script, the scripts to keep with --keep-script, or text with "
+                "--unused-in"
+            )
+
 
 @command(epilog="Example: hf-sgpe trim google/gemma-3-270m --keep-script latin,devanagari --ids compact --out gemma-small")
 def trim(given: _TrimOptions, as_json: Json = False) -> None:
@@ -60,7 +75,7 @@ def trim(given: _TrimOptions, as_json: Json = False) -> None:
     """
     from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.runtimes import warn_of_class
-    from hf_sgpe.evaluation.token_use import find_counted, holds_text, use_of_tokens
+    from hf_sgpe.evaluation.token_use import find_counted
     from hf_sgpe.evaluation.trimmed_text import check_corpus, compare_trimmed
     from hf_sgpe.files.atomic import atomic_directory
     from hf_sgpe.files.overwriting import check_new_folder
@@ -68,12 +83,7 @@ def trim(given: _TrimOptions, as_json: Json = False) -> None:
     from trainers import find_files, read_lines
     from trainers.counting.parallel_counting import reading_bar
 
-    if given.drop_script and given.keep_script:
-        raise SGPEError("give the scripts to drop with --drop-script, or the scripts to keep with --keep-script, not both")
-    if not (given.drop_script or given.keep_script or given.unused_in):
-        raise SGPEError(
-            "give the scripts to drop with --drop-script, the scripts to keep with --keep-script, or text with --unused-in"
-        )
+    given.check()
     scripts = given.drop_script or (scripts_except(given.keep_script) if given.keep_script else ())
     files = find_files(given.evaluate) if given.evaluate else []
     corpus = find_counted(given.unused_in)
@@ -88,20 +98,10 @@ def trim(given: _TrimOptions, as_json: Json = False) -> None:
             f"{out / _MAP}: this file has the ids of another tokenizer: remove this file, or choose another folder"
         )
     warn_of_class(given.base, folder.data)
-    size = sum(map(size_of, corpus))
-    use = None
-    if corpus:
-        without = confined_to(scripts, folder.data.normalization).points
-        with reading_bar(size, None) as bar:
-            how: dict[str, Any] = {"text_field": given.text_field, "lines": True, "on_progress": bar.update}
-            [counts] = use_of_tokens([folder.data], corpus, without=without, **how)
-        tokens = folder.data.bytes_by_id()
-        if not holds_text(tokens[id] for id in counts.nonzero()[0].tolist()):
-            raise SGPEError(f"--unused-in {', '.join(given.unused_in)}: there is no text")
-        use = counts.tolist()
+    use = _use_of_tokens(folder.data, corpus, scripts, given) if corpus else None
     smaller, trimming = folder.trimmed(scripts, ids=given.ids, use=use)
     smaller.check_target(given.out)  # it may have no tokenizer.model
-    with reading_bar(size, None) as bar:
+    with reading_bar(sum(map(size_of, corpus)), None) as bar:
         compared = check_corpus(trimming, corpus, text_field=given.text_field, lines=True, on_progress=bar.update)
     before, after = folder.data.vocab_size, smaller.data.vocab_size
     results = {
@@ -140,6 +140,23 @@ def trim(given: _TrimOptions, as_json: Json = False) -> None:
     )
     if results and not as_json and not is_quiet():
         _print_results(results, by_use=bool(corpus))
+
+
+def _use_of_tokens(data: TokenizerData, corpus: list[CorpusFile], scripts: Iterable[str], given: _TrimOptions) -> list[int]:
+    """Return how often the text without the scripts uses each id."""
+    from hf_sgpe.corpora.text_files import size_of
+    from hf_sgpe.evaluation.token_use import holds_text, use_of_tokens
+    from trainers.counting.parallel_counting import reading_bar
+
+    without = confined_to(scripts, data.normalization).points
+    with reading_bar(sum(map(size_of, corpus)), None) as bar:
+        how: dict[str, Any] = {"text_field": given.text_field, "lines": True, "on_progress": bar.update}
+        [counts] = use_of_tokens([data], corpus, without=without, **how)
+    tokens = data.bytes_by_id()
+    if not holds_text(tokens[id] for id in counts.nonzero()[0].tolist()):
+        raise SGPEError(f"--unused-in {', '.join(given.unused_in)}: there is no text")
+    used: list[int] = counts.tolist()
+    return used
 
 
 def _dropped(trimming: Trimming) -> str:

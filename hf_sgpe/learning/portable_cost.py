@@ -139,11 +139,13 @@ def more_tokens(texts: Sequence[str], pattern: str, instead_of: Splitting) -> fl
             tie_break="smallest-pair-id",
             min_frequency=2,
         )
-        counted = [WordCounts.from_texts([part], splitting) for part in held_out]
-        theirs, others = (
-            sum(len(ids) * count for ids, count in zip(merge_words(part.words(), merges), part.values(), strict=True))
-            for part in counted
-        )
+
+        def tokens_in(part: str) -> int:
+            counted = WordCounts.from_texts([part], splitting)
+            merged = merge_words(counted.words(), merges)
+            return sum(len(ids) * count for ids, count in zip(merged, counted.values(), strict=True))
+
+        theirs, others = map(tokens_in, held_out)
         return theirs, theirs + others
 
     before, after = tokens(instead_of), tokens(Splitting("bpe", pattern=pattern))

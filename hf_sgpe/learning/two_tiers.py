@@ -55,7 +55,8 @@ def learn_two_tiers(
         return CountedWords(merge_words(words, unit_merges) if unit_merges else words, times)
 
     if languages:
-        learning, held_out = ([in_units(one) for one in side] for side in zip(*languages, strict=True))
+        learning = [in_units(counted) for counted, _ in languages]
+        held_out = [in_units(counted) for _, counted in languages]
         learned = learn_in_parity(learning, held_out, **settings)
     else:
         learned = learn_merges(*in_units(counts), **settings)

@@ -165,7 +165,8 @@ def _scanner(splitting: Splitting) -> Scanner | None:
         return None  # a scanner needs scripts that share no characters and have no ASCII characters
     if splitting.recipe == "sgpe":
         return _native_scanner("sgpe", ((*ranges, *joiners[0]),), ())
-    if any(a <= last and first <= b for first, last in {span for script in joiners for span in script} for a, b in ranges):
+    joiner_ranges = {span for script in joiners for span in script}
+    if any(a <= last and first <= b for first, last in joiner_ranges for a, b in ranges):
         return None  # a letter of one script must not be a joiner of another script
     *steps, last = splitting.patterns
     names = [pattern.scanner for pattern in patterns_of(last) if pattern.scanner]

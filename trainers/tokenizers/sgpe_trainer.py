@@ -102,7 +102,8 @@ class SGPETrainer:
             raise SGPEError(f"{earlier[-1]} is from an earlier run: resume that run, or choose another folder")
         merged: Merges = []
         before = 0.0
-        start = (earlier[-1] if earlier else None) if isinstance(resume, bool) else Path(resume)
+        last = earlier[-1] if earlier else None
+        start = last if isinstance(resume, bool) else Path(resume)
         if start:
             merged, before = _read_checkpoint(start)
         settings: dict[str, Any] = {

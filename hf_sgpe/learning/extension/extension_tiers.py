@@ -243,7 +243,8 @@ class TierLearner:
         table = MergeTable(((numbers[left], numbers[right]), numbers[left + right]) for left, right in merges)
         revived: list[BytesPair] = []
         for token in (*built, *self.own_tokens):
-            pieces = [tokens[piece] for piece in apply_merges([numbers[bytes([byte])] for byte in token], table)]
+            bytes_of = [numbers[bytes([byte])] for byte in token]
+            pieces = [tokens[piece] for piece in apply_merges(bytes_of, table)]
             ways = _joined(pieces, numbers, self.confinement)
             may_be_new = token in built or (by_new_tokens and is_text(token))
             if not ways and may_be_new and len(pieces) > 1:
