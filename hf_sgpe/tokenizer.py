@@ -273,8 +273,8 @@ class BPETokenizer:
         return cls.of(tokenizer_json.read(Path(path)))
 
     def save(self, directory: str | os.PathLike[str], name: str | None = None) -> None:
-        """Write ``tokenizer.json`` and its companion files into a folder that plain ``AutoTokenizer`` loads. If this fails, no
-        half-written files remain. ``name`` is stored in ``metadata``.
+        """Write ``tokenizer.json`` and its companion files into a folder that plain ``AutoTokenizer`` loads, all or none. The
+        ``name`` is stored in ``metadata``.
 
         Raises:
             SGPEError: the folder contains files of another tokenizer, and loaders would mix them with this tokenizer.
