@@ -273,7 +273,7 @@ class BPETokenizer:
         return cls.of(tokenizer_json.read(Path(path)))
 
     def save(self, directory: str | os.PathLike[str], name: str | None = None) -> None:
-        """Write ``tokenizer.json`` and its companion files into a folder that plain ``AutoTokenizer`` loads, all or none. The
+        """Write ``tokenizer.json`` and its companion files into a folder that plain ``AutoTokenizer`` loads, all or none.
         ``name`` is stored in ``metadata``.
 
         Raises:
