@@ -53,7 +53,8 @@ def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
     flags = ("add_space_prefix", "add_bos_token", "add_eos_token")
     roles = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
     names = [*lists, *flags, *(f"{role}_token_id" for role in roles.values())]
-    values = {name.removeprefix(prefix): value for name, value in metadata(path, *(prefix + name for name in names)).items()}
+    found = metadata(path, *(prefix + name for name in names))
+    values = {name.removeprefix(prefix): value for name, value in found.items()}
     try:
         tokens = values["tokens"]
         # llama.cpp's converter gives the padding tokens of Phi-3 the type of the unknown token.

@@ -108,7 +108,8 @@ def _token_with_two_ranks(merges: _Pairs) -> str:
     for rank, (left, right) in enumerate(merges):
         ranks.setdefault(left + right, []).append(rank)
     apart = [token for token, places in ranks.items() if places[-1] - places[0] >= len(places)]
-    safe = {character for character in {token[0] for token in apart} if _grows_from_left(character, merges, ranks)}
+    firsts = {token[0] for token in apart}
+    safe = {character for character in firsts if _grows_from_left(character, merges, ranks)}
     return next((token for token in apart if token[0] not in safe or token.strip(token[0])), "")
 
 

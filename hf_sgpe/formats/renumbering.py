@@ -86,9 +86,9 @@ def _moved_template(part: Any, ids: Mapping[int, int]) -> Any:
         if isinstance(pair := part.get(name), (list, tuple)):
             moved[name] = [pair[0], ids[pair[1]]]
     if isinstance(tokens := part.get("special_tokens"), Mapping):
-        moved["special_tokens"] = {
-            name: {**token, "ids": [ids[id] for id in token["ids"]]} for name, token in tokens.items()
-        }
+        moved["special_tokens"] = tokens = {name: dict(token) for name, token in tokens.items()}
+        for token in tokens.values():
+            token["ids"] = [ids[id] for id in token["ids"]]
     return moved
 
 

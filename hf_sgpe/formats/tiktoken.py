@@ -268,11 +268,14 @@ class _Core:
             raise KeyError(f"Invalid token for decoding: {id}")
         return self._ranks[id]
 
+    def _ids_of(self, ranks: Iterable[int]) -> list[int]:
+        return [self._ids[rank] for rank in ranks]
+
     def encode(self, text: str, allowed_special: Any) -> list[int]:
-        return [self._ids[rank] for rank in self._core.encode(text, allowed_special)]
+        return self._ids_of(self._core.encode(text, allowed_special))
 
     def encode_ordinary(self, text: str) -> list[int]:
-        return [self._ids[rank] for rank in self._core.encode_ordinary(text)]
+        return self._ids_of(self._core.encode_ordinary(text))
 
     def encode_to_tiktoken_buffer(self, text: str, allowed_special: Any) -> bytes:
         import numpy as np
@@ -281,16 +284,16 @@ class _Core:
 
     def encode_with_unstable(self, text: str, allowed_special: Any) -> tuple[list[int], list[list[int]]]:
         stable, completions = self._core.encode_with_unstable(text, allowed_special)
-        return [self._ids[rank] for rank in stable], [[self._ids[rank] for rank in row] for row in completions]
+        return self._ids_of(stable), list(map(self._ids_of, completions))
 
     def encode_single_token(self, piece: Any) -> int:
         return self._ids[self._core.encode_single_token(piece)]
 
     def encode_single_piece(self, piece: Any) -> list[int]:
-        return [self._ids[rank] for rank in self._core.encode_single_piece(piece)]
+        return self._ids_of(self._core.encode_single_piece(piece))
 
     def _encode_bytes(self, data: bytes) -> list[int]:
-        return [self._ids[rank] for rank in self._core._encode_bytes(data)]
+        return self._ids_of(self._core._encode_bytes(data))
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         return bytes(self._core.decode_bytes([self._rank(id) for id in ids]))

@@ -117,10 +117,8 @@ class Template:
         >>> Template.around_each(["<s>"], []).pair
         (('<s>', 0), ('$A', 0), ('<s>', 1), ('$B', 1))
         """
-        first, second = (
-            tuple((name, number) for name in (*prefix, text, *suffix)) for number, text in enumerate(("$A", "$B"))
-        )
-        return cls(first, first + second)
+        first = tuple((name, 0) for name in (*prefix, "$A", *suffix))
+        return cls(first, first + tuple((name, 1) for name in (*prefix, "$B", *suffix)))
 
     def begins_with(self, token: str | None) -> bool:
         """Return whether ``token`` is at the start of a single text."""
@@ -191,10 +189,8 @@ class Template:
 
     def renamed(self, names: Mapping[str, str]) -> Template:
         """Return a copy with other special tokens. ``names`` maps old tokens to new tokens."""
-        single, pair = (
-            tuple((names.get(name, name), type_id) for name, type_id in part) for part in (self.single, self.pair)
-        )
-        return Template(single, pair)
+        single = tuple((names.get(name, name), type_id) for name, type_id in self.single)
+        return Template(single, tuple((names.get(name, name), type_id) for name, type_id in self.pair))
 
 
 def bos_eos_template(roles: Mapping[str, str], *, add_bos_token: bool, add_eos_token: bool) -> Template | None:
