@@ -6,6 +6,7 @@ import hmac
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -78,7 +79,7 @@ def check_origins(origins: Sequence[str]) -> None:
 
 def for_web_pages(origins: Sequence[str]) -> list[Middleware]:
     """Return the middleware (CORS) that lets web pages of these origins use the server, if there are any."""
-    settings = {
+    settings: dict[str, Any] = {
         "allow_origins": list(origins),
         "allow_methods": ["GET", "POST"],
         "allow_headers": ["*"],  # clients in browsers send headers of their own, such as x-stainless-lang

@@ -120,10 +120,7 @@ def create_app(
     async def embeddings(request: Request) -> Response:
         asked, model = await read_for_model(request, read_embeddings)
         request.state.observed.prompt_tokens = asked.tokens
-        try:
-            return Response(await answer_embeddings(request, asked, model), media_type="application/json")
-        except SGPEError as error:  # also of the line
-            raise _error_of(error) from None
+        return Response(await answer_embeddings(request, asked, model), media_type="application/json")
 
     async def tokenize(request: Request) -> Response:
         (ids, with_spellings), model = await read_for_model(request, read_tokenize)
@@ -157,12 +154,16 @@ def create_app(
         return _json({"status": "ok"})
 
     async def not_found(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path = request.url.path
+        messages = {404: f"unknown path {path}", 405: f"{path} does not accept {request.method}"}
         try:
             if not api_keys:
                 check_host(request, hosts)
         except RequestError as refusal:
-            return await _refused(request, refusal)
-        return await _not_found(request, error)
+            return _refusal(refusal)
+        message = messages.get(error.status_code, error.detail)
+        return _refusal(RequestError(message, status=error.status_code, headers=error.headers))
 
     app = Starlette(
         routes=[
@@ -178,6 +179,7 @@ def create_app(
         ],
         exception_handlers={
             RequestError: _refused,
+            SGPEError: _refused,  # of a queue or an engine
             HTTPException: not_found,
             ClientDisconnect: _gone,
             Exception: _failed,
@@ -217,19 +219,14 @@ async def _body(request: Request, most: int) -> bytes:
 
 def _queue(request: Request, asked: Asked, form: Completion, model: Model) -> Response:
     """Add a request to the queue of a model, and return a response that waits for the answers."""
-    observed: Observed = request.state.observed
-    arriving = _Arriving(observed, is_streamed=asked.is_streamed)
-    ticket = Ticket(arriving.put)
+    answer = _Answer(form, request.state.observed, model.line)
     with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
-        ticket.texts = [
-            _pieces(model.served, asked, ids, choice, ticket) for ids in asked.prompts for choice in range(asked.n)
+        answer.ticket.texts = [
+            _pieces(model.served, asked, ids, choice, answer.ticket) for ids in asked.prompts for choice in range(asked.n)
         ]
-    try:
-        model.line.add(ticket)
-    except (LineFullError, LineClosedError) as error:
-        raise _error_of(error) from None
-    observed.prompt_tokens = sum(map(len, asked.prompts))
-    return _Answer(model.line, ticket, arriving, form)
+    model.line.add(answer.ticket)
+    request.state.observed.prompt_tokens = sum(map(len, asked.prompts))
+    return answer
 
 
 def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket) -> Iterator[Piece]:
@@ -251,32 +248,53 @@ def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: T
     return asked.reading(pieces, partial(generator.tokenizer.decode, ids))
 
 
-class _Arriving:
-    """A buffer that passes pieces of answers from the thread of the queue to the coroutine that sends the response."""
+class _Answer(Response):
+    """A response that waits for the answers to a request, and sends them whole or as a stream of events. The thread of
+    the queue puts pieces of answers into its buffer.
+    """
 
-    def __init__(self, observed: Observed, *, is_streamed: bool) -> None:
+    def __init__(self, form: Completion, observed: Observed, line: Line) -> None:
+        super().__init__()
+        self.ticket = Ticket(self._put)
+        self._form = form
         self._observed = observed
-        self._is_streamed = is_streamed
+        self._line = line
+        # The number of items is not limited, so that a slow client does not block the thread of the queue.
         self._items: deque[tuple[int, Piece | Exception]] = deque()
         self._loop = asyncio.get_running_loop()
         self._has_items = asyncio.Event()
 
-    def put(self, number: int, item: Piece | Exception) -> None:
+    def _put(self, number: int, item: Piece | Exception) -> None:
         self._items.append((number, item))
         if isinstance(item, Piece):
             self._observed.arrived(number, item.generated, item.reused)
         # If the answer is sent as a whole, the event loop is not woken up for each token.
-        if self._is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
+        if self._form.asked.is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
             self._loop.call_soon_threadsafe(self._has_items.set)
 
-    def give_up(self) -> None:
-        """End `pieces` at once, because the client has disconnected."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watching = asyncio.create_task(self._watch(receive))
+        try:
+            with suppress(ClientDisconnect):
+                if self._form.asked.is_streamed:
+                    await self._send_events(send)
+                else:
+                    response = await self._whole()
+                    await response(scope, receive, send)
+        finally:
+            self._line.cancel(self.ticket)
+            watching.cancel()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._line.cancel(self.ticket)
         self._items.appendleft((0, ClientDisconnect()))
         self._has_items.set()
 
-    async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
+    async def _pieces(self) -> AsyncIterator[tuple[int, Piece]]:
         """Yield each piece as it arrives, with the number of its choice, until all choices are complete."""
-        # The number of buffered pieces is not limited, so that a slow client does not block the thread of the queue.
+        choices = len(self.ticket.texts)
         while choices:
             await self._has_items.wait()
             self._has_items.clear()
@@ -289,46 +307,15 @@ class _Arriving:
                 choices -= item.finish_reason is not None
                 yield number, item
 
-
-class _Answer(Response):
-    """A response that waits for the answers to a request, and sends them either whole or as a stream of events."""
-
-    def __init__(self, line: Line, ticket: Ticket, arriving: _Arriving, form: Completion) -> None:
-        super().__init__()
-        self._line = line
-        self._ticket = ticket
-        self._arriving = arriving
-        self._form = form
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watching = asyncio.create_task(self._watch(receive))
-        try:
-            with suppress(ClientDisconnect):
-                if self._form.asked.is_streamed:
-                    await self._send_events(send)
-                else:
-                    response = await self._whole()
-                    await response(scope, receive, send)
-        finally:
-            self._line.cancel(self._ticket)
-            watching.cancel()
-
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._line.cancel(self._ticket)
-        self._arriving.give_up()
-
     async def _whole(self) -> Response:
-        answers: list[list[Piece]] = [[] for _ in self._ticket.texts]
+        answers: list[list[Piece]] = [[] for _ in self.ticket.texts]
         try:
-            async for number, piece in self._arriving.pieces(len(answers)):
+            async for number, piece in self._pieces():
                 answers[number].append(piece)
         except ClientDisconnect:
             raise
         except Exception as error:
-            refusal = _error_of(error)
-            return _json(refusal.body, refusal.status, refusal.headers)
+            return _refusal(_error_of(error))
         # Thousands of log-probabilities take seconds; the thread leaves the event loop free for other requests.
         body = await asyncio.to_thread(self._form.whole, answers)
         return Response(body, headers=_about_rule(self._form.asked), media_type="application/json")
@@ -337,27 +324,28 @@ class _Answer(Response):
         fields = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
         headers = Headers({**fields, **_about_rule(self._form.asked)})
         await send({"type": "http.response.start", "status": 200, "headers": headers.raw})
+        async for body in self._events():
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body"})
 
-        async def say(body: bytes, *, goes_on: bool = True) -> None:
-            await send({"type": "http.response.body", "body": body, "more_body": goes_on})
-
+    async def _events(self) -> AsyncIterator[bytes]:
         try:
             for part in self._form.first_parts():
-                await say(event(part))
-            async for number, piece in self._arriving.pieces(len(self._ticket.texts)):
+                yield event(part)
+            async for number, piece in self._pieces():
                 if len(piece.tokens) > _MANY_TOKENS:  # a scored prompt
-                    await say(await asyncio.to_thread(self._long_event, number, piece))
+                    yield await asyncio.to_thread(self._long_event, number, piece)
                 else:
-                    await say(event(self._form.part(number, piece)))
+                    yield event(self._form.part(number, piece))
             for part in self._form.last_parts():
-                await say(event(part))
+                yield event(part)
         except ClientDisconnect:
             raise
         except Exception as error:
             # The status is already sent; clients recognize the error by its JSON.
-            await say(event(_error_of(error).body), goes_on=False)
+            yield event(_error_of(error).body)
         else:
-            await say(DONE, goes_on=False)
+            yield DONE
 
     def _long_event(self, number: int, piece: Piece) -> bytes:
         return event(self._form.part(number, piece), long_json)
@@ -407,17 +395,12 @@ def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) 
     return Response(to_json(value), status, headers, "application/json")
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError)
+def _refusal(error: RequestError) -> Response:
     return _json(error.body, error.status, error.headers)
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    path = request.url.path
-    messages = {404: f"unknown path {path}", 405: f"{path} does not accept {request.method}"}
-    message = messages.get(error.status_code, error.detail)
-    return await _refused(request, RequestError(message, status=error.status_code, headers=error.headers))
+async def _refused(request: Request, error: Exception) -> Response:
+    return _refusal(error if isinstance(error, RequestError) else _error_of(error))
 
 
 async def _gone(request: Request, error: Exception) -> Response:
@@ -425,4 +408,4 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return await _refused(request, _failure())  # the ASGI server prints the exception
+    return _refusal(_failure())  # the ASGI server prints the exception

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import h11
 import uvicorn
@@ -149,7 +149,7 @@ class _Server(uvicorn.Server):
         excess = len(longest_first) - max(most_connections() - busy, _NEWEST)
         for place, connection in enumerate(longest_first):
             awaited, since = self._waits[connection]
-            if place < excess or now - since > awaited.seconds:
+            if place < excess or now - since > awaited[0]:
                 connection.transport.abort()
 
     def reload(self) -> None:
@@ -219,22 +219,13 @@ class _Protocol(H11Protocol):
             self.transport.close()
 
 
-class _Awaited(NamedTuple):
-    """What a connection waits for its client to do. If it is equal at a later time, the client has done nothing."""
-
-    request: Any
-    unsent: int
-    seconds: float
-
-
-def _awaited(connection: Any) -> _Awaited | None:
-    """Return what a connection of uvicorn waits for: the headers or the body of a request, or that the client takes the
-    bytes of a response. While a request is being answered, return None.
+def _awaited(connection: Any) -> tuple[float, Any, int] | None:
+    """Return what a connection of uvicorn waits for its client to do, and first the seconds for it. The value stays equal
+    while the client does nothing. While a request is being answered, return None.
     """
     request, unsent = connection.cycle, connection.transport.get_write_buffer_size()
     if unsent:
-        return _Awaited(request, unsent, SEND_SECONDS)
+        return SEND_SECONDS, request, unsent
     if request is None or request.response_complete:
-        return _Awaited(request, 0, HEADER_SECONDS)
-    # The routes have a time limit for the body.
-    return _Awaited(request, 0, inf) if request.more_body else None
+        return HEADER_SECONDS, request, 0
+    return (inf, request, 0) if request.more_body else None  # the routes have a time limit for the body
