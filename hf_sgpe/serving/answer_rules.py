@@ -19,10 +19,8 @@ def read_rule(
     given: Parameters, generator: TextGenerator, stop_ids: tuple[int, ...] = (), tool_use: ToolUse | None = None
 ) -> tuple[Rule | None, tuple[str, ...]]:
     """Return the rule that an answer must follow, if there is one, and its constraints that the answer may violate. If the
-    request has tools and a rule, an answer either calls tools or follows the rule.
-
-    Args:
-        stop_ids: Tokens that end an answer, in addition to the model's own end tokens.
+    request has tools and a rule, an answer either calls tools or follows the rule. ``stop_ids`` are end tokens in
+    addition to the model's own.
     """
     schema = _schema_of(given)
     rule, name = None, "response_format"

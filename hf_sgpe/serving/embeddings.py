@@ -79,9 +79,7 @@ def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
 
 
 async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Model) -> bytes:
-    """Return the response to a request for embeddings, as JSON. Between two texts of this request, other requests may be
-    served.
-    """
+    """Return the response to a request for embeddings, as JSON. Other requests may be served between two of its texts."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[Embedding | Exception] = asyncio.Queue()
 

@@ -60,11 +60,10 @@ def create_app(
 
     Args:
         served: The models. The first model's limit on the size of a body applies to all requests.
-        api_keys: API keys. Each request must send one of them. The collection may change while the server runs.
+        api_keys: Keys, one of which each request must send. The collection may change while the server runs.
         body_seconds: Time limit for the body of a request to arrive.
         origins: Origins of the web pages that may use the server. ``*`` means all web pages.
-        hosts: Names of the server; see `hf_sgpe.serving.access.check_host`. With API keys, any name is allowed.
-        log: Function that is called with a log line for each request.
+        hosts: Names of the server; see `hf_sgpe.serving.access.check_host`. With keys, any name is allowed.
     """
     metrics = Metrics()
     most_in_body = served[0].limits.max_body
@@ -100,7 +99,8 @@ def create_app(
     async def read_for_model(
         request: Request, read_asked: Callable[[Mapping[str, Any], Served], Content]
     ) -> tuple[Content, Model]:
-        record, models = await read(request), _models_of(request)
+        models: Models = request.app.state.models
+        record = await read(request)
         while True:
             model = models.pick(record.get("model"))
             # Encoding a long prompt takes time; the thread leaves the event loop free for other requests.
@@ -138,13 +138,13 @@ def create_app(
         return Response(await asyncio.to_thread(long_json, {"prompt": text}), media_type="application/json")
 
     async def list_models(request: Request) -> Response:
-        return _json({"object": "list", "data": [model.card for model in _models_of(request)]})
+        return _json({"object": "list", "data": [model.card for model in request.app.state.models]})
 
     async def show_model(request: Request) -> Response:
-        return _json(_models_of(request).pick(request.path_params["name"]).card)
+        return _json(request.app.state.models.pick(request.path_params["name"]).card)
 
     async def show_metrics(request: Request) -> Response:
-        models = _models_of(request)
+        models: Models = request.app.state.models
         engines = {model.served.name: model.served.generator.engine.name for model in models}
         text = metrics.text(engines, running=models.running, waiting=models.waiting)
         return Response(text, media_type=CONTENT_TYPE)
@@ -191,14 +191,6 @@ def create_app(
     return app
 
 
-def _models_of(request: Request) -> Models:
-    models: Models = request.app.state.models
-    return models
-
-
-# ---------------------------------------------------------------- requests
-
-
 async def _body(request: Request, most: int) -> bytes:
     # With other content types, a web page could make a browser send requests to any server without a preflight request.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -214,11 +206,7 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-# ---------------------------------------------------------------- answers
-
-
 def _queue(request: Request, asked: Asked, form: Completion, model: Model) -> Response:
-    """Add a request to the queue of a model, and return a response that waits for the answers."""
     answer = _Answer(form, request.state.observed, model.line)
     with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
         answer.ticket.texts = [
@@ -334,7 +322,8 @@ class _Answer(Response):
                 yield event(part)
             async for number, piece in self._pieces():
                 if len(piece.tokens) > _MANY_TOKENS:  # a scored prompt
-                    yield await asyncio.to_thread(self._long_event, number, piece)
+                    part = await asyncio.to_thread(self._form.part, number, piece)
+                    yield await asyncio.to_thread(event, part, long_json)
                 else:
                     yield event(self._form.part(number, piece))
             for part in self._form.last_parts():
@@ -346,9 +335,6 @@ class _Answer(Response):
             yield event(_error_of(error).body)
         else:
             yield DONE
-
-    def _long_event(self, number: int, piece: Piece) -> bytes:
-        return event(self._form.part(number, piece), long_json)
 
 
 def _about_rule(asked: Asked) -> dict[str, str]:
@@ -376,19 +362,10 @@ def _failure() -> RequestError:
     return RequestError("the server failed: see the server's output for the error", status=500, type="server_error")
 
 
-# ---------------------------------------------------------------- responses
-
-_MOST_IN_HEADER = 1000
-"""Characters of a response header that a client can make long."""
-
-_MANY_TOKENS = 100
-"""Number of tokens in a piece from which its event is not built in the event loop."""
-
-_SHORT = 1 << 15
-"""Size, in bytes, below which a body is parsed in the event loop."""
-
-_CLOSE = {"Connection": "close"}
-"""Headers of a response that is sent before the whole body of the request has been read."""
+_MOST_IN_HEADER = 1000  # characters of a response header that a client can make long
+_MANY_TOKENS = 100  # in a piece whose event is not built in the event loop
+_SHORT = 1 << 15  # bytes; a shorter body is parsed in the event loop
+_CLOSE = {"Connection": "close"}  # if the body of the request has not been read
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

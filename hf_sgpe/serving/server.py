@@ -24,14 +24,9 @@ from hf_sgpe.serving.requests import Served
 
 logger = logging.getLogger(__name__)
 
-_NEWEST = 8
-"""Connections that wait for their clients and stay open, however many requests are being answered."""
-
-_SECONDS_TO_END = 5
-"""Seconds from a signal until all connections are closed, also those of clients that do not read their answers."""
-
-_SECONDS_TO_EXIT = 10
-"""Seconds from a signal until the process ends, even if a thread still reads a request or computes a token."""
+_NEWEST = 8  # connections that wait for their clients and stay open, however many requests are being answered
+_SECONDS_TO_END = 5  # from a signal until all connections are closed, also those of clients that do not read their answers
+_SECONDS_TO_EXIT = 10  # from a signal until the process ends, even if a thread still reads a request or computes a token
 
 
 def bind(host: str, port: int) -> socket.socket:

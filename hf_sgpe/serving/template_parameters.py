@@ -12,11 +12,7 @@ from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.parameters import Parameters, RequestError, kind, wrong
 
 TEMPLATE = ("chat_template_kwargs", "reasoning_effort", "add_generation_prompt", "continue_final_message")
-"""The names of the parameters for chats."""
-
 PROMPT = ("add_special_tokens", "special_tokens")
-"""The names of the parameters for prompts that are strings."""
-
 _OTHERS = ("messages", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message")
 
 
