@@ -97,12 +97,11 @@ def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
     if name == "choice":
         if not isinstance(item, list) or not item or not all(isinstance(text, str) and text for text in item):
             raise wrong(param, "must be a list of non-empty strings")
-        with about(param):
-            return Rule.one_of(item), None, param
-    if not isinstance(item, str) or not item:
+    elif not isinstance(item, str) or not item:
         raise wrong(param, f"must be a non-empty string, not {kind(item)}")
+    make = {"choice": Rule.one_of, "regex": Rule.regex, "grammar": Rule.grammar}[name]
     with about(param):
-        return Rule.regex(item) if name == "regex" else Rule.grammar(item), None, param
+        return make(item), None, param
 
 
 _KINDS = ("json", "json_object", "regex", "choice", "grammar")

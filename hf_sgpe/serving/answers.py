@@ -54,9 +54,7 @@ def event(value: Any, encode: Callable[[Any], bytes] = to_json) -> bytes:
 
 
 class Completion:
-    """The answer to a request for ``/v1/completions``. Choices are numbered consecutively: all choices of the first prompt,
-    then all choices of the second.
-    """
+    """The answer to a request for ``/v1/completions``. The choices of the first prompt come before those of the second."""
 
     prefix = "cmpl"
     whole_object = part_object = "text_completion"

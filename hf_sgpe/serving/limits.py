@@ -32,8 +32,6 @@ class Limits:
         max_new_tokens: Maximum number of tokens in an answer. If a chat request sets no maximum, an answer may have this
             number of tokens, or fewer if the model's context is full before.
         max_choices: Maximum number of answers to one request. A request asks for ``n`` answers to each of its prompts.
-        max_waiting: Maximum number of requests that wait while another request is answered.
-        max_body: Maximum size of a request's body, in bytes.
     """
 
     max_new_tokens: int = field(default=4096, metadata=as_option("Maximum number of tokens in an answer."))

@@ -13,9 +13,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
-    """Return the messages of a request as a chat template expects them. Fields without a value are left out, and the role
-    ``developer``, OpenAI's newer name for ``system``, becomes ``system`` for templates that do not know it.
-    """
+    """Return the messages of a request as a chat template expects them; ``developer`` is a newer name of ``system``."""
     if not isinstance(messages, list) or not messages:
         raise wrong("messages", "must be a non-empty list")
     read = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]

@@ -63,9 +63,7 @@ class ModelFolders:
         return [one.served for one in self._loaded.values()]
 
     def reload(self, say: Callable[[str], None]) -> list[Served]:
-        """Load new and changed models, and return all models. The caller must close those that were replaced or removed.
-        If a changed model cannot be loaded, it stays. ``say`` gets a line about each change and each problem.
-        """
+        """Load new and changed models, and return all models. The caller must close those that were replaced or removed."""
         try:
             found = self.found()
         except SGPEError as error:

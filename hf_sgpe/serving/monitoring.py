@@ -117,9 +117,7 @@ def _described(name: str, kind: str, help: str, samples: Iterable[str]) -> str:
 
 
 class Monitor:
-    """An ASGI middleware that measures the requests to an application. Routes add measurements to
-    ``request.state.observed``, an `Observed`. ``log`` gets a log line for each request.
-    """
+    """An ASGI middleware that measures requests. Routes add measurements to ``request.state.observed``."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log: Callable[[str], None] | None = None) -> None:
         self._app = app

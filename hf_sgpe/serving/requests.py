@@ -47,7 +47,6 @@ class Asked:
     """The content of a request.
 
     Args:
-        prompts: Token ids of each prompt.
         n: Number of answers to each prompt.
         echo: The texts of the prompts, if the answers repeat them.
         top: How many of the most probable tokens to return for each token of the answer. None: no log-probabilities.
@@ -85,9 +84,7 @@ class Asked:
         return {**(self.tool_use.marks if self.tool_use else {}), **(self.thinking.marks if self.thinking else {})}
 
     def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
-        """Return the pieces of an answer, with its reasoning and tool calls parsed. ``prompt`` returns the text of the
-        prompt, with special tokens.
-        """
+        """Return the pieces of an answer, with its reasoning and tool calls parsed. ``prompt`` returns the prompt's text."""
         reader: AnswerReader | None = self.tool_use.reader(prompt) if self.tool_use else None
         if self.thinking is not None and not isinstance(reader, ResponseReader):  # which separates the reasoning itself
             reader = self.thinking.reader(reader, is_exact=self.rule is not None)

@@ -43,7 +43,6 @@ from hf_sgpe.serving.served_models import Model, Models
 
 logger = logging.getLogger(__name__)
 
-_Endpoint = Callable[[Request], Awaitable[Response]]
 Content = TypeVar("Content")
 
 
@@ -77,7 +76,7 @@ def create_app(
         models.close()
         await asyncio.to_thread(models.join)
 
-    def route(path: str, endpoint: _Endpoint, method: str = "POST") -> Route:
+    def route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "POST") -> Route:
         async def checked(request: Request) -> Response:
             request.state.observed.route = path.replace(":path", "")
             check_key(request, api_keys)
@@ -237,9 +236,7 @@ def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: T
 
 
 class _Answer(Response):
-    """A response that waits for the answers to a request, and sends them whole or as a stream of events. The thread of
-    the queue puts pieces of answers into its buffer.
-    """
+    """A response that waits for the answers to a request, and sends them whole or as a stream of events."""
 
     def __init__(self, form: Completion, observed: Observed, line: Line) -> None:
         super().__init__()

@@ -30,9 +30,7 @@ _SECONDS_TO_EXIT = 10  # from a signal until the process ends, even if a thread 
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to a port (0: any free one) but does not listen, so that connections fail until the
-    model is loaded.
-    """
+    """Return a socket that is bound but does not listen, so that connections fail until the model is loaded."""
     if not 0 <= port < 1 << 16:
         raise SGPEError(f"--port must be from 0 to 65535, not {port}")
     bound = None
@@ -65,9 +63,7 @@ def is_open_to_others(bound: socket.socket) -> bool:
 
 
 def hosts_of(bound: socket.socket, host: str) -> set[str]:
-    """Return the names by which programs on this machine reach the socket, which was bound to ``host``. If other machines
-    may reach it, return an empty set, because they may know it by any name.
-    """
+    """Return the names by which this machine reaches the socket, or an empty set if others may reach it by any name."""
     if is_open_to_others(bound):
         return set()
     return {"localhost", "127.0.0.1", "::1", bound.getsockname()[0], host.lower()}
@@ -76,19 +72,15 @@ def hosts_of(bound: socket.socket, host: str) -> set[str]:
 def server_of(
     app: Starlette, on_start: Callable[[], None] = lambda: None, reload: Callable[[], Sequence[Served]] | None = None
 ) -> uvicorn.Server:
-    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, it ends all requests with an error.
-
-    Args:
-        on_start: Function that is called as soon as the server accepts requests.
-        reload: Function that returns the models to serve from now on. It is called in a thread at each SIGHUP.
+    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, it ends all requests with an error. ``on_start`` is
+    called as soon as it accepts requests; ``reload`` returns the models to serve after a SIGHUP, in a thread.
     """
     # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    return _Server(
-        uvicorn.Config(app, http=_Protocol, log_config=None, access_log=False, server_header=False, lifespan="on"),
-        on_start,
-        reload,
+    config = uvicorn.Config(
+        app, http=_Protocol, ws="none", lifespan="on", log_config=None, access_log=False, server_header=False
     )
+    return _Server(config, on_start, reload)
 
 
 class _Server(uvicorn.Server):

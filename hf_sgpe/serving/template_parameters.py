@@ -29,9 +29,7 @@ def read_variables(written: str, name: str) -> dict[str, Any]:
 
 
 def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str, Any], template: str) -> dict[str, Any]:
-    """Return the arguments for `hf_sgpe.generation.conversation.Chat.encode` that follow from the parameters of a request.
-    Its variables replace those in ``defaults``.
-    """
+    """Return the arguments for `hf_sgpe.generation.conversation.Chat.encode` that a request asks for."""
     variables = given.get("chat_template_kwargs")
     if variables is not None and (problem := _problem_of(variables)):
         raise wrong("chat_template_kwargs", f"{problem}")

@@ -49,12 +49,8 @@ def read_thinking(
     last: Mapping[str, Any] | None = None,
     skips_special: bool = True,
 ) -> Thinking | None:
-    """Return how the reasoning at the beginning of an answer is written; None if it cannot begin with reasoning.
-
-    Args:
-        ids: Ids of the prompt.
-        last: The message that the answer continues, if any.
-        skips_special: Whether answers leave out special tokens.
+    """Return how the reasoning at the beginning of an answer is written; None if it cannot begin with reasoning. ``ids`` are
+    those of the prompt; ``last`` is the message that the answer continues, if any.
     """
     written = reasoning_of(template)
     if written is None:
