@@ -50,10 +50,7 @@ def check_host(request: Request, hosts: Collection[str]) -> None:
     """Check that the header ``Host`` of a request is one of the server's names, with any port. No names allow all requests.
 
     A web page can let its own domain lead to this machine (DNS rebinding). The browser then sends requests without asking
-    for permission, but with this domain as ``Host``.
-
-    Args:
-        hosts: Host names in lower case, and IP addresses without brackets.
+    for permission, but with this domain as ``Host``. Names are in lower case, and IP addresses have no brackets.
     """
     given = request.headers.get("host", "")
     host = re.sub(r":[0-9]*$", "", given).removeprefix("[").removesuffix("]").lower()
@@ -66,9 +63,7 @@ def check_host(request: Request, hosts: Collection[str]) -> None:
 
 
 def check_origins(origins: Sequence[str]) -> None:
-    """Check that each string is ``*`` or an origin as browsers send it, such as ``https://example.org``. Browsers omit the
-    port only if it is the default port.
-    """
+    """Check that each string is ``*`` or an origin as browsers send it, such as ``https://example.org``."""
     for origin in origins:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
             raise SGPEError(

@@ -19,10 +19,8 @@ def read_rule(
     given: Parameters, generator: TextGenerator, stop_ids: tuple[int, ...] = (), tool_use: ToolUse | None = None
 ) -> tuple[Rule | None, tuple[str, ...]]:
     """Return the rule that an answer must follow, if there is one, and its constraints that the answer may violate. If the
-    request has tools and a rule, an answer either calls tools or follows the rule.
-
-    Args:
-        stop_ids: Tokens that end an answer, in addition to the model's own end tokens.
+    request has tools and a rule, an answer either calls tools or follows the rule. ``stop_ids`` are end tokens in
+    addition to the model's own.
     """
     schema = _schema_of(given)
     rule, name = None, "response_format"
@@ -99,12 +97,11 @@ def _structured(value: Any) -> tuple[Rule | None, dict[str, Any] | None, str]:
     if name == "choice":
         if not isinstance(item, list) or not item or not all(isinstance(text, str) and text for text in item):
             raise wrong(param, "must be a list of non-empty strings")
-        with about(param):
-            return Rule.one_of(item), None, param
-    if not isinstance(item, str) or not item:
+    elif not isinstance(item, str) or not item:
         raise wrong(param, f"must be a non-empty string, not {kind(item)}")
+    make = {"choice": Rule.one_of, "regex": Rule.regex, "grammar": Rule.grammar}[name]
     with about(param):
-        return Rule.regex(item) if name == "regex" else Rule.grammar(item), None, param
+        return make(item), None, param
 
 
 _KINDS = ("json", "json_object", "regex", "choice", "grammar")

@@ -15,14 +15,10 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece, PlacedToken
 from hf_sgpe.serving.requests import Asked, Served
 
-_LEAST = -9999.0
-"""The log-probability that OpenAI's API returns for an impossible token, because JSON has no minus infinity."""
-
+_LEAST = -9999.0  # what OpenAI's API returns for an impossible token, because JSON has no minus infinity
 _LONG_TEXT = 1 << 16
 _LONG_LIST = 100
-
 DONE = b"data: [DONE]\n\n"
-"""The event that ends a stream."""
 
 
 def to_json(value: Any) -> bytes:
@@ -54,14 +50,11 @@ def _slices(value: Any, length: int) -> Iterator[bytes]:
 
 
 def event(value: Any, encode: Callable[[Any], bytes] = to_json) -> bytes:
-    """Return a stream event that sends ``value`` as JSON."""
     return b"data: " + encode(value) + b"\n\n"
 
 
 class Completion:
-    """The answer to a request for ``/v1/completions``. Choices are numbered consecutively: all choices of the first prompt,
-    then all choices of the second.
-    """
+    """The answer to a request for ``/v1/completions``. The choices of the first prompt come before those of the second."""
 
     prefix = "cmpl"
     whole_object = part_object = "text_completion"

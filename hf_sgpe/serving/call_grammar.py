@@ -16,21 +16,15 @@ _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class CallGrammar:
-    """The grammar of tool calls in a model's format.
-
-    Args:
-        ids: Ids of the format's marks, such as ``<tool_call>``, that are tokens of the vocabulary.
-    """
+    """The grammar of tool calls in a model's format. ``ids`` are those of its marks that are tokens of the vocabulary."""
 
     def __init__(self, written: CallFormat, ids: Mapping[str, int]) -> None:
         self._written = written
         self._ids = ids
 
     def lines(self, functions: Sequence[Mapping[str, Any]], most: int | None) -> list[str]:
-        """Return the lines of a Lark grammar. Its rule ``calls`` matches one or more calls of ``functions``.
-
-        Args:
-            most: Maximum number of calls. Only 1 and None (no limit) are supported.
+        """Return the lines of a Lark grammar. Its rule ``calls`` matches one or more calls of ``functions``. ``most`` is the
+        maximum number of calls: 1 or None (no limit).
         """
         written = self._written
         opening = self._sequence(written.opening, written.before)

@@ -22,7 +22,6 @@ from hf_sgpe.splitting.normalization import well_formed
 Embedding = NDArray[np.float32]
 
 _MOST_INPUTS = 2048
-_FORMATS = ("float", "base64")
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbedding
         message = f"the engine {engine.name} has no embeddings: serve the model with another engine, such as transformers"
         raise RequestError(message, param="model", code="unsupported_engine")
     form = "float" if given.get("encoding_format") is None else given.get("encoding_format")
-    if form not in _FORMATS:
+    if form not in ("float", "base64"):
         raise wrong("encoding_format", "must be float or base64")
     dimensions = None if given.get("dimensions") is None else given.whole_number("dimensions", 1)
     if dimensions is not None and dimensions > engine.embedding_length:
@@ -79,9 +78,7 @@ def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
 
 
 async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Model) -> bytes:
-    """Return the response to a request for embeddings, as JSON. Between two texts of this request, other requests may be
-    served.
-    """
+    """Return the response to a request for embeddings, as JSON. Other requests may be served between two of its texts."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[Embedding | Exception] = asyncio.Queue()
 

@@ -8,20 +8,11 @@ from dataclasses import dataclass, field
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.options import as_option
 
-HEADER_SECONDS = 15.0
-"""Seconds for the headers of a request to arrive."""
-
-SEND_SECONDS = 60.0
-"""Seconds in which a client must take at least one byte of its response."""
-
-FREE_CHUNKS = 1000
-"""Number of chunks of a body that may have any size."""
-
-LEAST_IN_CHUNK = 64
-"""Bytes that a chunk must have on average if a body has more chunks than `FREE_CHUNKS`."""
-
-THREADS = 64
-"""Maximum number of requests that are read at the same time."""
+HEADER_SECONDS = 15.0  # for the headers of a request to arrive
+SEND_SECONDS = 60.0  # in which a client must take at least one byte of its response
+FREE_CHUNKS = 1000  # number of chunks of a body that may have any size
+LEAST_IN_CHUNK = 64  # bytes that each chunk must have on average if there are more
+THREADS = 64  # maximum number of requests that are read at the same time
 
 
 def most_connections() -> int:
@@ -41,8 +32,6 @@ class Limits:
         max_new_tokens: Maximum number of tokens in an answer. If a chat request sets no maximum, an answer may have this
             number of tokens, or fewer if the model's context is full before.
         max_choices: Maximum number of answers to one request. A request asks for ``n`` answers to each of its prompts.
-        max_waiting: Maximum number of requests that wait while another request is answered.
-        max_body: Maximum size of a request's body, in bytes.
     """
 
     max_new_tokens: int = field(default=4096, metadata=as_option("Maximum number of tokens in an answer."))

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
+from contextlib import suppress
 from typing import Any
 
 from hf_sgpe.chat.template_probes import accepts_text_arguments, fields_without_content, knows_developer
-from hf_sgpe.serving.parameters import MOST_LEVELS, RequestError, is_too_deep, kind, wrong
+from hf_sgpe.serving.parameters import RequestError, kind, parse_json, wrong
 from hf_sgpe.splitting.normalization import well_formed
 
-ROLES = ("system", "developer", "user", "assistant", "tool")
+_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def read_messages(messages: Any, template: str) -> list[dict[str, Any]]:
-    """Return the messages of a request as a chat template expects them. ``template`` is its source.
-
-    The arguments of tool calls become objects if they are the JSON of objects. Text parts are joined, and fields without a
-    value are left out. The role ``developer``, OpenAI's newer name for ``system``, becomes ``system`` for templates that do
-    not know it.
-    """
+    """Return the messages of a request as a chat template expects them; ``developer`` is a newer name of ``system``."""
     if not isinstance(messages, list) or not messages:
         raise wrong("messages", "must be a non-empty list")
     read = [_message(message, f"messages[{place}]") for place, message in enumerate(messages)]
@@ -38,8 +33,8 @@ def _message(message: Any, name: str) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise wrong(name, f"must be an object with role and content, not {kind(message)}")
     role = message.get("role")
-    if not isinstance(role, str) or role not in ROLES:
-        raise RequestError(f"{name}: role must be one of {', '.join(ROLES)}, not {role!r}", param=f"{name}.role")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise RequestError(f"{name}: role must be one of {', '.join(_ROLES)}, not {role!r}", param=f"{name}.role")
     for key, value in message.items():
         if key not in (*_FIELDS, *_FIELDS_OF.get(role, ())) and value not in (None, [], {}):
             problem = f"{name}: {key} is not supported in a message of the role {role}: leave it out"
@@ -101,21 +96,12 @@ def _tool_call(call: Any, param: str) -> dict[str, Any]:
 
 
 def _arguments(arguments: Any, param: str) -> Any:
-    """Return the arguments of a call as an object. A string that is not the JSON of an object is returned as it is: models
-    write such strings, and clients send them back.
-    """
+    """Return the arguments of a call as an object, or as a string that is not its JSON, as models sometimes write."""
     record = {} if arguments is None or arguments == "" else arguments
     if isinstance(record, str):
-        too_deep = RequestError(f"{param} is nested too deeply: give JSON with at most {MOST_LEVELS} levels", param=param)
-        try:
-            read = json.loads(record)
-        except ValueError:
-            read = None
-        except RecursionError:
-            raise too_deep from None
-        if is_too_deep(read):
-            raise too_deep
-        record = read if isinstance(read, dict) else record
+        with suppress(ValueError):
+            read = parse_json(record, param, param)
+            record = read if isinstance(read, dict) else record
     if not isinstance(record, (dict, str)):
         raise wrong(param, f"must be a string with the JSON of an object, not {kind(arguments)}")
     return well_formed_json(record)

@@ -8,23 +8,16 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.engines.detection import find_model
 from hf_sgpe.serving.requests import Served
 
-Load: TypeAlias = Callable[[str, str], Served]
-"""A function from the path and the name of a model to the loaded model."""
-
-Fingerprint: TypeAlias = tuple[tuple[str, int, int], ...]
-"""Name, size and time of change of each file of a model."""
-
 
 @dataclass(frozen=True)
 class _Loaded:
     path: str
-    fingerprint: Fingerprint
+    fingerprint: tuple[tuple[str, int, int], ...]
     served: Served
 
 
@@ -33,10 +26,10 @@ class ModelFolders:
 
     Args:
         given: Paths of models, folders with several models, or repositories on the Hub.
-        name: Name of a single model in the API. None means the last part of each model's path.
+        name: Name of a single model in the API, instead of the last part of its path.
     """
 
-    def __init__(self, given: Sequence[str], load: Load, name: str | None = None) -> None:
+    def __init__(self, given: Sequence[str], load: Callable[[str, str], Served], name: str | None = None) -> None:
         self._given = given
         self._load = load
         self._name = name
@@ -51,7 +44,7 @@ class ModelFolders:
             raise SGPEError(f"--name names one model, and there are {len(listed)}: rename the folders of the models instead")
         paths: dict[str, str] = {}
         for path in listed:
-            name = self._name or names.get(path) or name_of(path)  # a path that no longer exists keeps its name
+            name = self._name or names.get(path) or _name_of(path)  # a path that no longer exists keeps its name
             if name in paths and Path(path).resolve() == Path(paths[name]).resolve():
                 raise SGPEError(f"the model {path} is given twice: leave one out")
             if name in paths:
@@ -70,9 +63,7 @@ class ModelFolders:
         return [one.served for one in self._loaded.values()]
 
     def reload(self, say: Callable[[str], None]) -> list[Served]:
-        """Load new and changed models, and return all models. The caller must close those that were replaced or removed.
-        If a changed model cannot be loaded, it stays. ``say`` gets a line about each change and each problem.
-        """
+        """Load new and changed models, and return all models. The caller must close those that were replaced or removed."""
         try:
             found = self.found()
         except SGPEError as error:
@@ -81,7 +72,7 @@ class ModelFolders:
         loaded: dict[str, _Loaded] = {}
         for name, path in found.items():
             before = self._loaded.get(name)
-            if before is not None and before.path == path and before.fingerprint == fingerprint_of(path):
+            if before is not None and before.path == path and before.fingerprint == _fingerprint_of(path):
                 loaded[name] = before
                 continue
             try:
@@ -114,19 +105,18 @@ class ModelFolders:
         self._loaded = {}
 
     def _load_one(self, path: str, name: str, *, is_more: bool) -> _Loaded:
-        """Load a model. If ``is_more``, other models stay in memory."""
-        fingerprint = fingerprint_of(path)
+        fingerprint = _fingerprint_of(path)
         if is_more:
             check_memory(path)
         return _Loaded(path, fingerprint, self._load(path, name))
 
 
-def name_of(path: str) -> str:
+def _name_of(path: str) -> str:
     """Return the last part of a model's path, or the whole name of a repository on the Hub."""
     return Path(path).resolve().name if Path(path).exists() else path
 
 
-def fingerprint_of(path: str) -> Fingerprint:
+def _fingerprint_of(path: str) -> tuple[tuple[str, int, int], ...]:
     """Return the name, size and time of change of each file of a model, if it is local."""
     return tuple((file.name, status.st_size, status.st_mtime_ns) for file, status in _files_of(path))
 

@@ -7,14 +7,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-"""The content type of Prometheus's text format."""
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus's text format
 
-CLIENT_GONE = 499
-"""The status for a client that disconnected before the response began, as nginx reports it."""
+CLIENT_GONE = 499  # as nginx reports a client that disconnected before the response began
 
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
@@ -25,11 +24,9 @@ class Observed:
 
     Attributes:
         route: Path of the route. Unknown paths are all called ``other``, so that clients cannot create new metrics.
-        prompt_tokens: Number of tokens in the prompts of an accepted request.
         generated: Number of generated tokens of each choice.
         reused: Number of prompt tokens of each choice that were reused from an earlier text.
-        begun: Time at which the request arrived, in seconds of `time.perf_counter`.
-        first: Time at which the first part of an answer was ready.
+        begun: Time of `time.perf_counter`; also ``first``, when the first part of an answer was ready.
     """
 
     route: str = "other"
@@ -46,10 +43,6 @@ class Observed:
         self.reused[number] = reused
         if self.first is None:
             self.first = time.perf_counter()
-
-    @property
-    def generated_tokens(self) -> int:
-        return sum(self.generated.values())
 
 
 class _Histogram:
@@ -87,7 +80,7 @@ class Metrics:
             self._first_seconds.add(observed.first - observed.begun)
         self._prompt_tokens += observed.prompt_tokens
         self._reused_tokens += sum(observed.reused.values())
-        self._generated_tokens += observed.generated_tokens
+        self._generated_tokens += sum(observed.generated.values())
 
     def text(self, engines: Mapping[str, str], *, running: int, waiting: int) -> str:
         """Return the metrics in the text format of Prometheus. ``engines`` has the engine of each served model."""
@@ -124,9 +117,7 @@ def _described(name: str, kind: str, help: str, samples: Iterable[str]) -> str:
 
 
 class Monitor:
-    """An ASGI middleware that measures the requests to an application. Routes add measurements to
-    ``request.state.observed``, an `Observed`. ``log`` gets a log line for each request.
-    """
+    """An ASGI middleware that measures requests. Routes add measurements to ``request.state.observed``."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, log: Callable[[str], None] | None = None) -> None:
         self._app = app
@@ -153,19 +144,17 @@ class Monitor:
         finally:
             self._metrics.add(observed)
             if self._log is not None:
-                self._log(line_of(scope, observed))
+                self._log(_line_of(scope, observed))
 
 
-def line_of(scope: Mapping[str, object], observed: Observed) -> str:
+def _line_of(scope: Mapping[str, Any], observed: Observed) -> str:
     """Return the log line of a request: time, client, method, path, status, seconds, numbers of prompt and answer tokens."""
-    client = scope.get("client")
-    host = client[0] if isinstance(client, (tuple, list)) else "-"
-    raw = scope.get("raw_path")
+    host = scope["client"][0] if scope.get("client") else "-"
     # The raw path, as the client sent it, is ASCII without spaces and line ends.
-    path = raw.decode("ascii", "replace").partition("?")[0] if isinstance(raw, bytes) else "-"
+    path = scope.get("raw_path", b"-").decode("ascii", "replace").partition("?")[0]
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     seconds = time.perf_counter() - observed.begun
-    tokens = f"{observed.prompt_tokens}+{observed.generated_tokens}"
+    tokens = f"{observed.prompt_tokens}+{sum(observed.generated.values())}"
     return f"{moment} {host} {scope['method']} {path} {observed.status} {seconds:.3f} {tokens}"
 
 

@@ -38,10 +38,8 @@ class Parameters:
     """The parameters of a request.
 
     Args:
-        record: The JSON object that contains the parameters.
         known: Names of the supported parameters.
-        without_effect: Dict from unsupported parameters to values that have no effect. An unsupported parameter is accepted
-            only with one of these values or with null.
+        without_effect: The values of unsupported parameters that are accepted, because they have no effect; also null.
         where: Prefix for the names of parameters in error messages, such as ``stream_options.``.
     """
 
@@ -119,15 +117,25 @@ def kind(value: Any) -> str:
     return _KINDS.get(type(value), "an object")
 
 
-def is_too_deep(value: Any) -> bool:
-    """Return whether a JSON value has more than `MOST_LEVELS` lists and objects inside one another. Python's recursive
-    functions, such as `json.dumps`, fail at about ten times as many.
+def parse_json(text: str | bytes, name: str, param: str | None = None, **hooks: Any) -> Any:
+    """Return the value of a JSON text. ``name`` is that of the text in messages, and ``hooks`` are those of `json.loads`.
+
+    Raises:
+        ValueError: the text is not JSON.
     """
+    # Python's recursive functions, such as json.dumps, fail at about ten times as many levels.
+    too_deep = RequestError(f"{name} is nested too deeply: send JSON with at most {_MOST_LEVELS} levels", param=param)
+    try:
+        value = json.loads(text, **hooks)
+    except RecursionError:
+        raise too_deep from None
     level = [value]
-    for _ in range(MOST_LEVELS + 1):
+    for _ in range(_MOST_LEVELS + 1):
         nested = [item for item in level if isinstance(item, (dict, list))]
         level = [*chain.from_iterable(item.values() if isinstance(item, dict) else item for item in nested)]
-    return bool(nested)
+    if nested:
+        raise too_deep
+    return value
 
 
 def _shortened(text: str) -> str:
@@ -138,7 +146,7 @@ def are_ids(value: Any) -> bool:
     return isinstance(value, list) and all(type(id) is int for id in value)
 
 
-MOST_LEVELS = 100
+_MOST_LEVELS = 100
 _MOST_SHOWN = 1000
 """Characters of a message, which may quote a very long value of the request."""
 

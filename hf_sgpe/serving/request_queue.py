@@ -12,7 +12,7 @@ from hf_sgpe.errors import SGPEError
 
 
 class LineFullError(SGPEError):
-    """An error for a request that arrives when the maximum number of requests is already waiting."""
+    """An error for a request when too many others are already waiting."""
 
 
 class LineClosedError(SGPEError):
@@ -23,10 +23,9 @@ class LineClosedError(SGPEError):
 
 
 class Ticket:
-    """A request for one or more texts.
+    """A request for one or more texts, each of which is an iterator.
 
-    Attributes:
-        texts: Iterators that generate the texts. The thread of the queue runs them one after another.
+    Args:
         receive: Callback that gets the index of a text, and an item from its iterator or the error that ended the ticket.
             It usually runs in the thread of the queue. It must raise no exception, and ignore calls after an error.
     """
@@ -44,10 +43,7 @@ class Ticket:
 
 class Line:
     """A queue of tickets, and the thread that serves them. After each text, a ticket with remaining texts moves to the end
-    of the queue, so that a request for many texts does not delay other requests.
-
-    Args:
-        most: Maximum number of waiting tickets, not counting the ticket being served.
+    of the queue, so that a request for many texts does not delay other requests. At most ``most`` tickets wait.
     """
 
     def __init__(self, most: int) -> None:
@@ -69,12 +65,7 @@ class Line:
             return len(self._waiting)
 
     def add(self, ticket: Ticket) -> None:
-        """Add a ticket at the end of the queue.
-
-        Raises:
-            LineFullError: the maximum number of tickets is already waiting.
-            LineClosedError: the queue is closed.
-        """
+        """Add a ticket at the end of the queue, or raise a `LineFullError` or `LineClosedError`."""
         with self._changed:
             if self._is_closed:
                 raise LineClosedError

@@ -23,7 +23,7 @@ from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.answer_rules import read_rule
 from hf_sgpe.serving.limits import Limits
 from hf_sgpe.serving.messages import read_messages
-from hf_sgpe.serving.parameters import MOST_LEVELS, Parameters, RequestError, about, are_ids, is_too_deep, kind, wrong
+from hf_sgpe.serving.parameters import Parameters, RequestError, about, are_ids, kind, parse_json, wrong
 from hf_sgpe.serving.template_parameters import PROMPT, TEMPLATE, read_encoder, read_template
 from hf_sgpe.serving.thinking import Thinking, read_thinking, with_parts
 from hf_sgpe.serving.tool_use import ToolUse, read_tools
@@ -47,7 +47,6 @@ class Asked:
     """The content of a request.
 
     Args:
-        prompts: Token ids of each prompt.
         n: Number of answers to each prompt.
         echo: The texts of the prompts, if the answers repeat them.
         top: How many of the most probable tokens to return for each token of the answer. None: no log-probabilities.
@@ -85,9 +84,7 @@ class Asked:
         return {**(self.tool_use.marks if self.tool_use else {}), **(self.thinking.marks if self.thinking else {})}
 
     def reading(self, pieces: Iterator[Piece], prompt: Callable[[], str]) -> Iterator[Piece]:
-        """Return the pieces of an answer, with its reasoning and tool calls parsed. ``prompt`` returns the text of the
-        prompt, with special tokens.
-        """
+        """Return the pieces of an answer, with its reasoning and tool calls parsed. ``prompt`` returns the prompt's text."""
         reader: AnswerReader | None = self.tool_use.reader(prompt) if self.tool_use else None
         if self.thinking is not None and not isinstance(reader, ResponseReader):  # which separates the reasoning itself
             reader = self.thinking.reader(reader, is_exact=self.rule is not None)
@@ -106,17 +103,12 @@ class Asked:
 
 def read_json(body: bytes) -> dict[str, Any]:
     """Return the JSON object in the body of a request."""
-    too_deep = RequestError(f"the body is nested too deeply: send JSON with at most {MOST_LEVELS} levels")
     try:
-        record = json.loads(body, object_pairs_hook=_with_unique_keys, parse_constant=_no_number)
+        record = parse_json(body, "the body", object_pairs_hook=_with_unique_keys, parse_constant=_no_number)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not JSON ({error})") from None
-    except RecursionError:
-        raise too_deep from None
     except ValueError:  # Python converts no longer texts to numbers
         raise RequestError("the body has a number with too many digits: send a shorter number") from None
-    if is_too_deep(record):
-        raise too_deep
     if not isinstance(record, dict):
         raise RequestError(f"the body must be a JSON object, not {kind(record)}")
     return record

@@ -43,7 +43,6 @@ from hf_sgpe.serving.served_models import Model, Models
 
 logger = logging.getLogger(__name__)
 
-_Endpoint = Callable[[Request], Awaitable[Response]]
 Content = TypeVar("Content")
 
 
@@ -60,11 +59,10 @@ def create_app(
 
     Args:
         served: The models. The first model's limit on the size of a body applies to all requests.
-        api_keys: API keys. Each request must send one of them. The collection may change while the server runs.
+        api_keys: Keys, one of which each request must send. The collection may change while the server runs.
         body_seconds: Time limit for the body of a request to arrive.
         origins: Origins of the web pages that may use the server. ``*`` means all web pages.
-        hosts: Names of the server; see `hf_sgpe.serving.access.check_host`. With API keys, any name is allowed.
-        log: Function that is called with a log line for each request.
+        hosts: Names of the server; see `hf_sgpe.serving.access.check_host`. With keys, any name is allowed.
     """
     metrics = Metrics()
     most_in_body = served[0].limits.max_body
@@ -78,7 +76,7 @@ def create_app(
         models.close()
         await asyncio.to_thread(models.join)
 
-    def route(path: str, endpoint: _Endpoint, method: str = "POST") -> Route:
+    def route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "POST") -> Route:
         async def checked(request: Request) -> Response:
             request.state.observed.route = path.replace(":path", "")
             check_key(request, api_keys)
@@ -100,7 +98,8 @@ def create_app(
     async def read_for_model(
         request: Request, read_asked: Callable[[Mapping[str, Any], Served], Content]
     ) -> tuple[Content, Model]:
-        record, models = await read(request), _models_of(request)
+        models: Models = request.app.state.models
+        record = await read(request)
         while True:
             model = models.pick(record.get("model"))
             # Encoding a long prompt takes time; the thread leaves the event loop free for other requests.
@@ -120,10 +119,7 @@ def create_app(
     async def embeddings(request: Request) -> Response:
         asked, model = await read_for_model(request, read_embeddings)
         request.state.observed.prompt_tokens = asked.tokens
-        try:
-            return Response(await answer_embeddings(request, asked, model), media_type="application/json")
-        except SGPEError as error:  # also of the line
-            raise _error_of(error) from None
+        return Response(await answer_embeddings(request, asked, model), media_type="application/json")
 
     async def tokenize(request: Request) -> Response:
         (ids, with_spellings), model = await read_for_model(request, read_tokenize)
@@ -141,13 +137,13 @@ def create_app(
         return Response(await asyncio.to_thread(long_json, {"prompt": text}), media_type="application/json")
 
     async def list_models(request: Request) -> Response:
-        return _json({"object": "list", "data": [model.card for model in _models_of(request)]})
+        return _json({"object": "list", "data": [model.card for model in request.app.state.models]})
 
     async def show_model(request: Request) -> Response:
-        return _json(_models_of(request).pick(request.path_params["name"]).card)
+        return _json(request.app.state.models.pick(request.path_params["name"]).card)
 
     async def show_metrics(request: Request) -> Response:
-        models = _models_of(request)
+        models: Models = request.app.state.models
         engines = {model.served.name: model.served.generator.engine.name for model in models}
         text = metrics.text(engines, running=models.running, waiting=models.waiting)
         return Response(text, media_type=CONTENT_TYPE)
@@ -157,12 +153,16 @@ def create_app(
         return _json({"status": "ok"})
 
     async def not_found(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        path = request.url.path
+        messages = {404: f"unknown path {path}", 405: f"{path} does not accept {request.method}"}
         try:
             if not api_keys:
                 check_host(request, hosts)
         except RequestError as refusal:
-            return await _refused(request, refusal)
-        return await _not_found(request, error)
+            return _refusal(refusal)
+        message = messages.get(error.status_code, error.detail)
+        return _refusal(RequestError(message, status=error.status_code, headers=error.headers))
 
     app = Starlette(
         routes=[
@@ -178,6 +178,7 @@ def create_app(
         ],
         exception_handlers={
             RequestError: _refused,
+            SGPEError: _refused,  # of a queue or an engine
             HTTPException: not_found,
             ClientDisconnect: _gone,
             Exception: _failed,
@@ -187,14 +188,6 @@ def create_app(
     )
     app.router.redirect_slashes = False  # the location would have any name that the client sends as Host
     return app
-
-
-def _models_of(request: Request) -> Models:
-    models: Models = request.app.state.models
-    return models
-
-
-# ---------------------------------------------------------------- requests
 
 
 async def _body(request: Request, most: int) -> bytes:
@@ -212,24 +205,15 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-# ---------------------------------------------------------------- answers
-
-
 def _queue(request: Request, asked: Asked, form: Completion, model: Model) -> Response:
-    """Add a request to the queue of a model, and return a response that waits for the answers."""
-    observed: Observed = request.state.observed
-    arriving = _Arriving(observed, is_streamed=asked.is_streamed)
-    ticket = Ticket(arriving.put)
+    answer = _Answer(form, request.state.observed, model.line)
     with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
-        ticket.texts = [
-            _pieces(model.served, asked, ids, choice, ticket) for ids in asked.prompts for choice in range(asked.n)
+        answer.ticket.texts = [
+            _pieces(model.served, asked, ids, choice, answer.ticket) for ids in asked.prompts for choice in range(asked.n)
         ]
-    try:
-        model.line.add(ticket)
-    except (LineFullError, LineClosedError) as error:
-        raise _error_of(error) from None
-    observed.prompt_tokens = sum(map(len, asked.prompts))
-    return _Answer(model.line, ticket, arriving, form)
+    model.line.add(answer.ticket)
+    request.state.observed.prompt_tokens = sum(map(len, asked.prompts))
+    return answer
 
 
 def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket) -> Iterator[Piece]:
@@ -251,32 +235,51 @@ def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: T
     return asked.reading(pieces, partial(generator.tokenizer.decode, ids))
 
 
-class _Arriving:
-    """A buffer that passes pieces of answers from the thread of the queue to the coroutine that sends the response."""
+class _Answer(Response):
+    """A response that waits for the answers to a request, and sends them whole or as a stream of events."""
 
-    def __init__(self, observed: Observed, *, is_streamed: bool) -> None:
+    def __init__(self, form: Completion, observed: Observed, line: Line) -> None:
+        super().__init__()
+        self.ticket = Ticket(self._put)
+        self._form = form
         self._observed = observed
-        self._is_streamed = is_streamed
+        self._line = line
+        # The number of items is not limited, so that a slow client does not block the thread of the queue.
         self._items: deque[tuple[int, Piece | Exception]] = deque()
         self._loop = asyncio.get_running_loop()
         self._has_items = asyncio.Event()
 
-    def put(self, number: int, item: Piece | Exception) -> None:
+    def _put(self, number: int, item: Piece | Exception) -> None:
         self._items.append((number, item))
         if isinstance(item, Piece):
             self._observed.arrived(number, item.generated, item.reused)
         # If the answer is sent as a whole, the event loop is not woken up for each token.
-        if self._is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
+        if self._form.asked.is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
             self._loop.call_soon_threadsafe(self._has_items.set)
 
-    def give_up(self) -> None:
-        """End `pieces` at once, because the client has disconnected."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watching = asyncio.create_task(self._watch(receive))
+        try:
+            with suppress(ClientDisconnect):
+                if self._form.asked.is_streamed:
+                    await self._send_events(send)
+                else:
+                    response = await self._whole()
+                    await response(scope, receive, send)
+        finally:
+            self._line.cancel(self.ticket)
+            watching.cancel()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._line.cancel(self.ticket)
         self._items.appendleft((0, ClientDisconnect()))
         self._has_items.set()
 
-    async def pieces(self, choices: int) -> AsyncIterator[tuple[int, Piece]]:
+    async def _pieces(self) -> AsyncIterator[tuple[int, Piece]]:
         """Yield each piece as it arrives, with the number of its choice, until all choices are complete."""
-        # The number of buffered pieces is not limited, so that a slow client does not block the thread of the queue.
+        choices = len(self.ticket.texts)
         while choices:
             await self._has_items.wait()
             self._has_items.clear()
@@ -289,46 +292,15 @@ class _Arriving:
                 choices -= item.finish_reason is not None
                 yield number, item
 
-
-class _Answer(Response):
-    """A response that waits for the answers to a request, and sends them either whole or as a stream of events."""
-
-    def __init__(self, line: Line, ticket: Ticket, arriving: _Arriving, form: Completion) -> None:
-        super().__init__()
-        self._line = line
-        self._ticket = ticket
-        self._arriving = arriving
-        self._form = form
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        watching = asyncio.create_task(self._watch(receive))
-        try:
-            with suppress(ClientDisconnect):
-                if self._form.asked.is_streamed:
-                    await self._send_events(send)
-                else:
-                    response = await self._whole()
-                    await response(scope, receive, send)
-        finally:
-            self._line.cancel(self._ticket)
-            watching.cancel()
-
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._line.cancel(self._ticket)
-        self._arriving.give_up()
-
     async def _whole(self) -> Response:
-        answers: list[list[Piece]] = [[] for _ in self._ticket.texts]
+        answers: list[list[Piece]] = [[] for _ in self.ticket.texts]
         try:
-            async for number, piece in self._arriving.pieces(len(answers)):
+            async for number, piece in self._pieces():
                 answers[number].append(piece)
         except ClientDisconnect:
             raise
         except Exception as error:
-            refusal = _error_of(error)
-            return _json(refusal.body, refusal.status, refusal.headers)
+            return _refusal(_error_of(error))
         # Thousands of log-probabilities take seconds; the thread leaves the event loop free for other requests.
         body = await asyncio.to_thread(self._form.whole, answers)
         return Response(body, headers=_about_rule(self._form.asked), media_type="application/json")
@@ -337,30 +309,29 @@ class _Answer(Response):
         fields = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
         headers = Headers({**fields, **_about_rule(self._form.asked)})
         await send({"type": "http.response.start", "status": 200, "headers": headers.raw})
+        async for body in self._events():
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body"})
 
-        async def say(body: bytes, *, goes_on: bool = True) -> None:
-            await send({"type": "http.response.body", "body": body, "more_body": goes_on})
-
+    async def _events(self) -> AsyncIterator[bytes]:
         try:
             for part in self._form.first_parts():
-                await say(event(part))
-            async for number, piece in self._arriving.pieces(len(self._ticket.texts)):
+                yield event(part)
+            async for number, piece in self._pieces():
                 if len(piece.tokens) > _MANY_TOKENS:  # a scored prompt
-                    await say(await asyncio.to_thread(self._long_event, number, piece))
+                    part = await asyncio.to_thread(self._form.part, number, piece)
+                    yield await asyncio.to_thread(event, part, long_json)
                 else:
-                    await say(event(self._form.part(number, piece)))
+                    yield event(self._form.part(number, piece))
             for part in self._form.last_parts():
-                await say(event(part))
+                yield event(part)
         except ClientDisconnect:
             raise
         except Exception as error:
             # The status is already sent; clients recognize the error by its JSON.
-            await say(event(_error_of(error).body), goes_on=False)
+            yield event(_error_of(error).body)
         else:
-            await say(DONE, goes_on=False)
-
-    def _long_event(self, number: int, piece: Piece) -> bytes:
-        return event(self._form.part(number, piece), long_json)
+            yield DONE
 
 
 def _about_rule(asked: Asked) -> dict[str, str]:
@@ -388,36 +359,22 @@ def _failure() -> RequestError:
     return RequestError("the server failed: see the server's output for the error", status=500, type="server_error")
 
 
-# ---------------------------------------------------------------- responses
-
-_MOST_IN_HEADER = 1000
-"""Characters of a response header that a client can make long."""
-
-_MANY_TOKENS = 100
-"""Number of tokens in a piece from which its event is not built in the event loop."""
-
-_SHORT = 1 << 15
-"""Size, in bytes, below which a body is parsed in the event loop."""
-
-_CLOSE = {"Connection": "close"}
-"""Headers of a response that is sent before the whole body of the request has been read."""
+_MOST_IN_HEADER = 1000  # characters of a response header that a client can make long
+_MANY_TOKENS = 100  # in a piece whose event is not built in the event loop
+_SHORT = 1 << 15  # bytes; a shorter body is parsed in the event loop
+_CLOSE = {"Connection": "close"}  # if the body of the request has not been read
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(to_json(value), status, headers, "application/json")
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestError)
+def _refusal(error: RequestError) -> Response:
     return _json(error.body, error.status, error.headers)
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    path = request.url.path
-    messages = {404: f"unknown path {path}", 405: f"{path} does not accept {request.method}"}
-    message = messages.get(error.status_code, error.detail)
-    return await _refused(request, RequestError(message, status=error.status_code, headers=error.headers))
+async def _refused(request: Request, error: Exception) -> Response:
+    return _refusal(error if isinstance(error, RequestError) else _error_of(error))
 
 
 async def _gone(request: Request, error: Exception) -> Response:
@@ -425,4 +382,4 @@ async def _gone(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return await _refused(request, _failure())  # the ASGI server prints the exception
+    return _refusal(_failure())  # the ASGI server prints the exception

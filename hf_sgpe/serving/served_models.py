@@ -64,9 +64,7 @@ class Models:
         return model in self._current.values()
 
     def replace(self, served: Iterable[Served]) -> None:
-        """Replace the models by ``served``. A model that stays keeps its queue. A model that is removed answers the requests
-        in its queue, and is then closed.
-        """
+        """Replace the models. One that stays keeps its queue; one that is removed answers its requests and is closed."""
         before = self._current
         kept = {id(model.served): model for model in before.values()}
         self._current = {one.name: kept[id(one)] if id(one) in kept else Model(one) for one in served}

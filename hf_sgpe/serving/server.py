@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import h11
 import uvicorn
@@ -24,20 +24,13 @@ from hf_sgpe.serving.requests import Served
 
 logger = logging.getLogger(__name__)
 
-_NEWEST = 8
-"""Connections that wait for their clients and stay open, however many requests are being answered."""
-
-_SECONDS_TO_END = 5
-"""Seconds from a signal until all connections are closed, also those of clients that do not read their answers."""
-
-_SECONDS_TO_EXIT = 10
-"""Seconds from a signal until the process ends, even if a thread still reads a request or computes a token."""
+_NEWEST = 8  # connections that wait for their clients and stay open, however many requests are being answered
+_SECONDS_TO_END = 5  # from a signal until all connections are closed, also those of clients that do not read their answers
+_SECONDS_TO_EXIT = 10  # from a signal until the process ends, even if a thread still reads a request or computes a token
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to a port (0: any free one) but does not listen, so that connections fail until the
-    model is loaded.
-    """
+    """Return a socket that is bound but does not listen, so that connections fail until the model is loaded."""
     if not 0 <= port < 1 << 16:
         raise SGPEError(f"--port must be from 0 to 65535, not {port}")
     bound = None
@@ -70,9 +63,7 @@ def is_open_to_others(bound: socket.socket) -> bool:
 
 
 def hosts_of(bound: socket.socket, host: str) -> set[str]:
-    """Return the names by which programs on this machine reach the socket, which was bound to ``host``. If other machines
-    may reach it, return an empty set, because they may know it by any name.
-    """
+    """Return the names by which this machine reaches the socket, or an empty set if others may reach it by any name."""
     if is_open_to_others(bound):
         return set()
     return {"localhost", "127.0.0.1", "::1", bound.getsockname()[0], host.lower()}
@@ -81,19 +72,15 @@ def hosts_of(bound: socket.socket, host: str) -> set[str]:
 def server_of(
     app: Starlette, on_start: Callable[[], None] = lambda: None, reload: Callable[[], Sequence[Served]] | None = None
 ) -> uvicorn.Server:
-    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, it ends all requests with an error.
-
-    Args:
-        on_start: Function that is called as soon as the server accepts requests.
-        reload: Function that returns the models to serve from now on. It is called in a thread at each SIGHUP.
+    """Return a uvicorn server for an application. On Ctrl-C or SIGTERM, it ends all requests with an error. ``on_start`` is
+    called as soon as it accepts requests; ``reload`` returns the models to serve after a SIGHUP, in a thread.
     """
     # Errors in requests go to the client; only errors of the server are printed.
     logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    return _Server(
-        uvicorn.Config(app, http=_Protocol, log_config=None, access_log=False, server_header=False, lifespan="on"),
-        on_start,
-        reload,
+    config = uvicorn.Config(
+        app, http=_Protocol, ws="none", lifespan="on", log_config=None, access_log=False, server_header=False
     )
+    return _Server(config, on_start, reload)
 
 
 class _Server(uvicorn.Server):
@@ -149,7 +136,7 @@ class _Server(uvicorn.Server):
         excess = len(longest_first) - max(most_connections() - busy, _NEWEST)
         for place, connection in enumerate(longest_first):
             awaited, since = self._waits[connection]
-            if place < excess or now - since > awaited.seconds:
+            if place < excess or now - since > awaited[0]:
                 connection.transport.abort()
 
     def reload(self) -> None:
@@ -219,22 +206,13 @@ class _Protocol(H11Protocol):
             self.transport.close()
 
 
-class _Awaited(NamedTuple):
-    """What a connection waits for its client to do. If it is equal at a later time, the client has done nothing."""
-
-    request: Any
-    unsent: int
-    seconds: float
-
-
-def _awaited(connection: Any) -> _Awaited | None:
-    """Return what a connection of uvicorn waits for: the headers or the body of a request, or that the client takes the
-    bytes of a response. While a request is being answered, return None.
+def _awaited(connection: Any) -> tuple[float, Any, int] | None:
+    """Return what a connection of uvicorn waits for its client to do, and first the seconds for it. The value stays equal
+    while the client does nothing. While a request is being answered, return None.
     """
     request, unsent = connection.cycle, connection.transport.get_write_buffer_size()
     if unsent:
-        return _Awaited(request, unsent, SEND_SECONDS)
+        return SEND_SECONDS, request, unsent
     if request is None or request.response_complete:
-        return _Awaited(request, 0, HEADER_SECONDS)
-    # The routes have a time limit for the body.
-    return _Awaited(request, 0, inf) if request.more_body else None
+        return HEADER_SECONDS, request, 0
+    return (inf, request, 0) if request.more_body else None  # the routes have a time limit for the body

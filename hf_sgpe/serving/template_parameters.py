@@ -12,11 +12,7 @@ from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.parameters import Parameters, RequestError, kind, wrong
 
 TEMPLATE = ("chat_template_kwargs", "reasoning_effort", "add_generation_prompt", "continue_final_message")
-"""The names of the parameters for chats."""
-
 PROMPT = ("add_special_tokens", "special_tokens")
-"""The names of the parameters for prompts that are strings."""
-
 _OTHERS = ("messages", "tools", "documents", "chat_template", "add_generation_prompt", "continue_final_message")
 
 
@@ -33,9 +29,7 @@ def read_variables(written: str, name: str) -> dict[str, Any]:
 
 
 def read_template(given: Parameters, messages: list[Any], defaults: Mapping[str, Any], template: str) -> dict[str, Any]:
-    """Return the arguments for `hf_sgpe.generation.conversation.Chat.encode` that follow from the parameters of a request.
-    Its variables replace those in ``defaults``.
-    """
+    """Return the arguments for `hf_sgpe.generation.conversation.Chat.encode` that a request asks for."""
     variables = given.get("chat_template_kwargs")
     if variables is not None and (problem := _problem_of(variables)):
         raise wrong("chat_template_kwargs", f"{problem}")

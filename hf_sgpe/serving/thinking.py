@@ -22,10 +22,9 @@ class Thinking:
     """The format of the reasoning that an answer may begin with.
 
     Args:
-        written: The strings at the start and end of the reasoning (marks), such as ``<think>`` and ``</think>``.
         place: Where the answer begins, relative to the reasoning.
-        marks: Dict from ids to marks. Only marks that are tokens of the vocabulary have an entry.
-        shown: Dict from the same marks to the strings that are shown where a mark does not begin or end reasoning.
+        marks: The ids of those marks, such as ``<think>``, that are tokens of the vocabulary.
+        shown: What is shown instead of these marks where they do not begin or end reasoning.
     """
 
     written: ReasoningMarks
@@ -50,13 +49,8 @@ def read_thinking(
     last: Mapping[str, Any] | None = None,
     skips_special: bool = True,
 ) -> Thinking | None:
-    """Return how the reasoning at the beginning of an answer is written; None if it cannot begin with reasoning.
-
-    Args:
-        template: Source of the chat template.
-        ids: Ids of the prompt.
-        last: The message that the answer continues, if any.
-        skips_special: Whether answers leave out special tokens.
+    """Return how the reasoning at the beginning of an answer is written; None if it cannot begin with reasoning. ``ids`` are
+    those of the prompt; ``last`` is the message that the answer continues, if any.
     """
     written = reasoning_of(template)
     if written is None:
@@ -74,10 +68,7 @@ def read_thinking(
 
 def with_parts(pieces: Iterator[Piece], reader: AnswerReader, *, has_text: bool) -> Iterator[Piece]:
     """Yield the pieces in which an answer is generated. Reasoning and tool calls that ``reader`` finds replace the text from
-    which they were read. The answer ends early when it has the maximum number of tool calls.
-
-    Args:
-        has_text: Whether the answer may contain text. Otherwise all text is dropped, also of an incomplete call.
+    which they were read. The answer ends when it has the maximum number of calls. Without ``has_text``, text is dropped.
     """
     place = 0
     with closing(pieces):  # type: ignore[type-var]
@@ -106,9 +97,7 @@ def _said(parts: list[str | CallPart], piece: Piece, finish_reason: Any, *, has_
 
 
 def _split(piece: Piece, place: int) -> Iterator[str]:
-    """Yield the text of a piece, divided at its marks (tokens such as ``<tool_call>``), and the marks themselves, in order.
-    ``place`` is the number of characters of the answer before the piece.
-    """
+    """Yield the text of a piece, which begins at ``place`` of the answer, and its marks in order."""
     done = 0
     for mark in piece.marks:
         end = max(mark.place - place, done)

@@ -24,11 +24,9 @@ class ToolUse:
     """The tools of a chat, and the format in which its answers call them.
 
     Args:
-        tools: The tools, as chat templates expect them.
         written: The format in which the model writes calls. None if only the response template describes it.
-        marks: Dict from ids to marks, which are strings of the format or response template, such as ``<tool_call>``. Only
-            marks that are tokens of the vocabulary have an entry.
-        most: Maximum number of calls in an answer; None for no limit.
+        marks: The ids of those marks, such as ``<tool_call>``, that are tokens of the vocabulary.
+        most: Maximum number of calls in an answer.
         required: Names of tools, at least one of which the answer must call. None if the answer may be text.
         response_template: The tokenizer's response template, if transformers can parse answers with it.
     """
@@ -93,14 +91,13 @@ def read_tools(
     named = marks_in(response_template, added) if response_template is not None else written.marks if written else ()
     marks = {added[mark]: mark for mark in named if mark in added}
     most = None if is_parallel and not isinstance(choice, dict) else 1
-    tool_use = ToolUse(read, written, marks, most, required, response_template)
     if required is not None and written is None:
-        problem = (
+        raise RequestError(
             "tool_choice: a call cannot be required, because only the tokenizer's response template describes the format of "
-            "this model's calls: send auto or none"
+            "this model's calls: send auto or none",
+            param="tool_choice",
         )
-        raise RequestError(problem, param="tool_choice")
-    return tool_use
+    return ToolUse(read, written, marks, most, required, response_template)
 
 
 def _required(choice: Any, names: list[str]) -> tuple[str, ...] | None:
