@@ -297,14 +297,12 @@ class BPETokenizer:
         """Return the token ids of ``text``.
 
         The text of a special token is encoded as ordinary text, unless ``allowed_special`` includes the token. So untrusted
-        text cannot insert special tokens. For n characters, the time is O(n log m), where m is the length of the longest
-        word.
+        text cannot insert special tokens. The time is O(n log m) for n characters and a longest word of m.
 
         Args:
             add_special_tokens: Whether to put the special tokens of the tokenizer's template around the ids.
-            allowed_special: The special tokens to recognise in the text: ``"none"``, ``"all"``, or a collection of special
-                tokens. If matches overlap, the leftmost match counts. If matches begin at the same position, the longest
-                match counts.
+            allowed_special: The special tokens to recognise in the text: ``"none"``, ``"all"``, or a collection of them. The
+                leftmost match counts, and the longest of several at the same position.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["a"], 257, special_tokens=["<|end|>"])
         >>> tokenizer.encode("<|end|>", allowed_special="all"), len(tokenizer.encode("<|end|>"))
@@ -345,8 +343,8 @@ class BPETokenizer:
         """Return the ids of ``text``, and for each id the index of its first character and the index after its last. The
         special tokens of the tokenizer's template are not added.
 
-        If a token ends inside a character, the token's range includes that character. If normalization changes a stretch of
-        text, all tokens of the stretch have the range of the whole stretch.
+        A token that ends inside a character includes that character. If normalization changes a stretch of text, all its
+        tokens have the range of the whole stretch.
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"] * 2, 258)
         >>> tokenizer.encode_with_offsets("two é")
@@ -449,12 +447,11 @@ class BPETokenizer:
 
         Args:
             messages: Mappings with a ``role`` and a ``content``. A message with ``tool_calls`` needs no content.
-            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. None means the tokenizer's own template or, if it
-                has none, ``llama3``.
+            template: ``llama3``, ``chatml``, ``alpaca`` or Jinja source. None means the tokenizer's own template or
+                ``llama3``.
             add_generation_prompt: Whether to end with the beginning of the assistant's answer.
-            system_prompt: Text of a system message to put first, if the conversation has no system message.
-            allowed_special: The special tokens that the template can write. The text of all other special tokens is encoded
-                as ordinary text.
+            system_prompt: Text of a system message to put first, if there is none.
+            allowed_special: The special tokens that the template can write.
             variables: Other variables of the template, such as ``tools``. Like messages, they cannot contain special tokens.
             continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
         """
@@ -551,10 +548,10 @@ class BPETokenizer:
         """Yield the ids of a text that arrives in pieces. Wherever the text is cut, the ids are the same as those of
         `encode` for the whole text.
 
-        Pieces of UTF-8 bytes may also be cut inside a character. Invalid UTF-8 becomes U+FFFD.
+        Pieces of UTF-8 may be cut inside a character. Invalid UTF-8 becomes U+FFFD.
 
-        With the named split patterns, ids are yielded as soon as no later piece can change them. So the memory depends only
-        on the longest stretch without a safe cut, not on the length of the text (see `hf_sgpe.splitting.streams`).
+        With the named split patterns, ids are yielded as soon as no later piece can change them, so the memory does not
+        depend on the length of the text (see `hf_sgpe.splitting.streams`).
 
         >>> tokenizer = BPETokenizer.train_from_iterator(["one two"], 257)
         >>> list(tokenizer.encode_streaming(["on", "e t", "wo"])) == tokenizer.encode("one two")
@@ -595,12 +592,10 @@ class BPETokenizer:
     def truncate(
         self, text: str, max_tokens: int, *, add_special_tokens: bool = False, allowed_special: AllowedSpecial = "none"
     ) -> str:
-        """Return the beginning of ``text`` that has at most ``max_tokens`` tokens. A ``text`` without more tokens is
-        returned unchanged. Otherwise, the result is normalized, and ends where a token ends.
+        """Return the beginning of ``text`` that has at most ``max_tokens`` tokens, also if it is encoded again. A shorter
+        ``text`` is returned unchanged. Otherwise, the result is normalized, and ends where a token ends.
 
-        If the result is encoded again, it also has at most ``max_tokens`` tokens. If a cut inside a word would cause more
-        tokens, the cut is moved to the left. Each step to the left is twice as long as the previous step, so the number of
-        steps grows with the logarithm of the distance.
+        If a cut inside a word would cause more tokens, it is moved to the left, each time twice as far.
 
         Args:
             add_special_tokens: Whether the limit includes the special tokens of the tokenizer's template.

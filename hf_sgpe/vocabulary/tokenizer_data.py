@@ -47,8 +47,7 @@ class Unknown(NamedTuple):
     """The unknown token. It replaces characters that have no token, if merges join characters and there are no byte tokens.
 
     Attributes:
-        token: Vocabulary string of the unknown token, such as ``<unk>``.
-        is_fused: Whether a run of such characters is replaced by a single unknown token, not by one for each character.
+        is_fused: Whether it replaces a run of such characters, not each character.
     """
 
     token: str
@@ -62,37 +61,35 @@ class TokenizerData:
     Formats read and write a `TokenizerData`, learning returns it, and `hf_sgpe.tokenizer.BPETokenizer` encodes with it.
 
     Args:
-        vocab: Ids of the tokens, keyed by token (bytes), without special tokens. Printable ASCII and the bytes 0x80 to 0xBF,
-            which continue multi-byte characters, are required. Other single bytes may be missing. Encoding drops missing
-            bytes, as every runtime does (SmolLM2 has 235 of the 256 bytes).
+        vocab: Ids of the ordinary tokens, keyed by token. Printable ASCII and the bytes 0x80 to 0xBF, which continue
+            multi-byte characters, are required. Encoding drops other bytes that are missing, as every runtime does (SmolLM2
+            has 235 of the 256 bytes).
         merges: Pairs of tokens in the order of their ranks.
-        byte_tokens: Ids of the tokens for the 256 bytes, in order, for a tokenizer whose merges join characters as in
-            SentencePiece. These tokens encode the bytes of characters that have no token, so ``vocab`` has only tokens of
-            whole characters. Empty for byte-level BPE, and for a tokenizer with ``unknown``. A byte may have the id of its
-            ASCII character (the tab of Gemma 1 and 2).
-        unknown: The token that replaces characters without a token, for a tokenizer whose merges join characters and that
-            has no ``byte_tokens``. If such a tokenizer has no ``unknown`` either, encoding leaves out these characters.
-        unmade_tokens: Ids of tokens that encoding never produces, keyed by vocabulary string. Their vocabulary strings have
-            characters that represent no byte (Command R+'s emoji). They are decoded to these strings.
+        byte_tokens: Ids of the tokens for the 256 bytes, in order, if merges join characters. They encode the bytes of
+            characters that have no token, so ``vocab`` has only tokens of whole characters. A byte may have the id of its
+            ASCII character (the tab of Gemma 1 and 2). Empty for byte-level BPE, and with ``unknown``.
+        unknown: The token that replaces characters without a token, if merges join characters and there are no
+            ``byte_tokens``. Without both, encoding leaves out these characters.
+        unmade_tokens: Ids of tokens that encoding never produces, keyed by vocabulary string, to which they are decoded. The
+            strings have characters that represent no byte (Command R+'s emoji).
         stripping: Which spaces decoding removes from the beginning of a text, one of `STRIPPINGS`. If None, the value is
             ``one`` if the normalization puts a space there, and otherwise ``none``.
-        splitting: The rules that split text into words. Their own special tokens are replaced by ``special_tokens``. If
-            None, plain BPE with the pattern ``cl100k`` is used.
-        special_tokens: Ids of special tokens, keyed by text. Two special tokens may share an id (o200k_harmony). Decoding
-            such an id returns the text of the later token. A special or added token may have the text of an ordinary token
-            and a different id, unless ``tokenizer.json`` writes both tokens in the same way
-            (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
-        added_tokens: Ids of added tokens that are not special, keyed by text. Like special tokens, they are matched anywhere
-            in text, but decoding never skips them (Qwen's ``<think>``).
-        normalized_tokens: The added and special tokens that are matched after normalization (GPT-NeoX's runs of spaces). All
-            other added and special tokens are matched first, in the original text.
-        matching: Rules for added and special tokens that include white space around them or match only whole words, keyed by
-            token (RoBERTa's ``<mask>``, Phi-4's ``<|im_start|>``).
+        splitting: The rules that split text into words, with ``special_tokens`` instead of their own. None means plain BPE
+            with the pattern ``cl100k``.
+        special_tokens: Ids of special tokens, keyed by text. Two may share an id (o200k_harmony), which is decoded to the
+            later one. A special or added token may have the text of an ordinary token and a different id, unless
+            ``tokenizer.json`` writes both in the same way (`hf_sgpe.vocabulary.byte_strings.bytes_spelled`).
+        added_tokens: Ids of added tokens that are not special, keyed by text. Decoding never skips them (Qwen's
+            ``<think>``).
+        normalized_tokens: The added and special tokens that are matched after normalization (GPT-NeoX's runs of spaces). The
+            others are matched first, in the original text.
+        matching: Rules for added and special tokens that include white space or match only whole words (RoBERTa's
+            ``<mask>``, Phi-4's ``<|im_start|>``).
         ignore_merges: Whether a word that is a token is encoded as this token, without merging (Llama 3).
         template: The special tokens that ``add_special_tokens=True`` puts around a text, or None.
-        roles: The special tokens of roles such as ``bos_token``, ``eos_token``, ``pad_token`` and ``unk_token``, keyed by
-            role. If None, spellings determine the roles (`hf_sgpe.vocabulary.special_tokens.roles_of`).
-        metadata: JSON values that are saved with the tokenizer. Training stores its configuration here.
+        roles: The special tokens of roles such as ``bos_token``. If None, spellings determine them
+            (`hf_sgpe.vocabulary.special_tokens.roles_of`).
+        metadata: JSON values that are saved with the tokenizer, such as the training's configuration.
         chat_template: Jinja source of the chat template, or None.
         more_templates: Jinja sources of other chat templates, keyed by name.
         settings: Other settings of ``tokenizer_config.json``, such as ``padding_side``. Saving keeps them.
@@ -265,11 +262,10 @@ class TokenizerData:
 
     @property
     def rows_needed(self) -> int:
-        """Number of rows that a model's embedding must have for this tokenizer.
+        """Number of rows that a model's embedding must have.
 
-        A special token needs no row if text does not need it: if it is not the bos, eos, pad or unk token, and is in neither
-        the template nor the chat template. For example, Gemma 3's image token has an id beyond the embedding of the
-        text-only models, although it has a role.
+        A special token needs no row if it is not the bos, eos, pad or unk token, and in neither the template nor the chat
+        template. Gemma 3's image token has an id beyond the embedding of the text-only models, although it has a role.
         """
         used = {self.roles.get(role) for role in _TEXT_ROLES}.union(self.template.special_tokens() if self.template else ())
         chat = self.chat_template or ""
@@ -307,10 +303,8 @@ class TokenizerData:
         return f"{type(self).__name__}({size}, normalization={self.normalization})"
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the ids of all tokens, including special tokens, keyed by vocabulary string, in the order of ids.
-
-        The strings are bytes in GPT-2's spelling, or texts in SentencePiece's spelling (see
-        `hf_sgpe.vocabulary.byte_strings`).
+        """Return the ids of all tokens in order, keyed by vocabulary string: bytes in GPT-2's spelling, or texts in
+        SentencePiece's (see `hf_sgpe.vocabulary.byte_strings`).
         """
         tokens = {self.string_of(token): id for token, id in self.vocab.items()}
         tokens |= {**self.unmade_tokens, **self.named_bytes, **self.added_ids}
