@@ -24,8 +24,8 @@ from trainers.tokenizers.tokenizer_extender import TokenizerExtender
 from trainers.tokenizers.tokenizer_trainer import TokenizerTrainer, train_bpe
 
 if TYPE_CHECKING:
-    from trainers.extending import Extended as Extended, extend as extend
     from trainers.language_models.language_progress import LanguageProgress as LanguageProgress
+    from trainers.tokenizer_extension import Extended as Extended, extend as extend
     from trainers.training import Trained as Trained, train as train
 
 __all__ = [
@@ -67,7 +67,7 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "trainers.extending": "Extended extend",
+        "trainers.tokenizer_extension": "Extended extend",
         "trainers.language_models.language_progress": "LanguageProgress",
         "trainers.training": "Trained train",
     },

@@ -33,7 +33,6 @@ from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.learning.extension.extension_config import parse_new_tokens
 from hf_sgpe.learning.finetuning_options import TextOptions, TrainingRun
 from hf_sgpe.weights.model_loading import load_causal_model, load_tokenizer
-from trainers.extending import extend
 from trainers.language_models.language_model import collate
 from trainers.language_models.scoring import beginning_of, limits_of, score_model
 from trainers.language_models.training_rows import TrainingRows, check_corpus, read_rows
@@ -50,6 +49,7 @@ from trainers.model_rows.distillation import Distillation, distilled_rows
 from trainers.model_rows.row_starts import by_position
 from trainers.model_rows.token_tables import extended_ids, parameter_groups
 from trainers.model_rows.transplanting import transplant
+from trainers.tokenizer_extension import extend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -18,7 +18,7 @@ from hf_sgpe.terminal.printing import print_table, report
 from hf_sgpe.terminal.progress import is_quiet
 
 if TYPE_CHECKING:
-    from trainers.extending import Extended
+    from trainers.tokenizer_extension import Extended
 
 _UNITS = {
     "word": "Words of {} in this text",
@@ -71,7 +71,7 @@ def extend(
     The result is a folder that plain AutoTokenizer loads. Before the model can use the new tokens, it needs embedding rows
     for them: see hf-sgpe transplant.
     """
-    from trainers.extending import extend as work
+    from trainers.tokenizer_extension import extend as work
 
     if not text.corpus and not given.counts and not text.dataset:
         raise SGPEError("nothing to learn from: name files of text, or use --dataset or --counts")
