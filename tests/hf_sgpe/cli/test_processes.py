@@ -38,6 +38,8 @@ RUNS = {
     "compare-ids": "tok tok good.txt",
     "transplant": "tok --tokenizer tok --out out",
     "adapt": "tok good.txt --out out",
+    "finetune": "good.txt --model tok --out out",
+    "finetune-seq2seq": "good.txt --model tok --out out",
     "count": "good.txt --out out",
     "convert-zawgyi": "good.txt --out out.txt",
     "tokenize": "good.txt --tokenizer tok --out out",
@@ -57,7 +59,7 @@ RUNS = {
     "counts info": "kept",
 }
 # Commands that need a model or the Hub.
-FAILS = ("transplant", "adapt", "chat", "serve", "push")
+FAILS = ("transplant", "adapt", "finetune", "finetune-seq2seq", "chat", "serve", "push")
 
 
 def test_each_command_is_run():
