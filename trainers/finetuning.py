@@ -18,6 +18,8 @@ from trainers.language_models.training_runs import check_length, require_pytorch
 from trainers.model_rows.token_tables import embedding_rows, extended_ids, fit_embeddings
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
     from trainers.language_models.language_progress import LanguageProgress
 
 
@@ -31,7 +33,7 @@ def finetune(args: Finetuning, *, show: Callable[[str], None] = print) -> dict[s
     """
     require_pytorch()
     from accelerate import PartialState
-    from transformers import AutoModelForCausalLM, LlamaForCausalLM, set_seed
+    from transformers import set_seed
 
     from trainers.language_models.language_progress import LanguageProgress
 
@@ -46,16 +48,7 @@ def finetune(args: Finetuning, *, show: Callable[[str], None] = print) -> dict[s
     set_seed(args.seed)
     state = PartialState()
     tell = state.on_main_process(show)
-    if own and args.model:
-        model = load_model(AutoModelForCausalLM, args.model)
-        check_length(model.config, args.length, args.model)
-        row_map = fit_to_tokenizer(args, model, tokenizer, own)
-        new_rows = row_map.new or extended_ids(tokenizer)
-        tell(f"{args.model}: {row_map}")
-    else:
-        model = LlamaForCausalLM(small_llama(embedding_rows(tokenizer), **args.new_model(), length=args.length))
-        new_rows = []
-        fit_embeddings(model, tokenizer, tokenizer)
+    model, new_rows = _model_and_new_rows(args, tokenizer, own, tell)
     where = str(args.tokenizer or args.model_tokenizer or args.model)
     # From a stream, read only as many rows as the steps need.
     needed = args.steps * args.batch_size * state.num_processes
@@ -91,6 +84,30 @@ def finetune(args: Finetuning, *, show: Callable[[str], None] = print) -> dict[s
     for name, (before, after) in changes.items():
         tell(f"{name}: {before:.4f} bits per byte before, {after:.4f} after")
     return changes if state.is_main_process else None
+
+
+def _model_and_new_rows(
+    args: Finetuning,
+    tokenizer: PreTrainedTokenizerBase,
+    own: PreTrainedTokenizerBase | None,
+    tell: Callable[[str], None],
+) -> tuple[PreTrainedModel, list[int]]:
+    """Return the model to train, fitted to the tokenizer, and the rows of new tokens.
+
+    Args:
+        own: The tokenizer of an existing model.
+    """
+    from transformers import AutoModelForCausalLM, LlamaForCausalLM
+
+    if own and args.model:
+        model = load_model(AutoModelForCausalLM, args.model)
+        check_length(model.config, args.length, args.model)
+        row_map = fit_to_tokenizer(args, model, tokenizer, own)
+        tell(f"{args.model}: {row_map}")
+        return model, row_map.new or extended_ids(tokenizer)
+    model = LlamaForCausalLM(small_llama(embedding_rows(tokenizer), **args.new_model(), length=args.length))
+    fit_embeddings(model, tokenizer, tokenizer)
+    return model, []
 
 
 def _changes(points: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:

@@ -43,6 +43,7 @@ def train(
     corpus: Files,
     out: str | os.PathLike[str],
     *,
+    vocab_size: int = 32_000,
     recipe: str = "auto",
     script: Iterable[str] = (),
     pattern: str | None = None,
@@ -59,6 +60,7 @@ def train(
     After an error, no file has been written.
 
     Args:
+        vocab_size: As in `TrainingConfig`.
         recipe: A recipe, or ``auto`` to choose one for the corpus (see `choose_recipe`).
         script: Scripts or languages whose syllables stay whole; by default, the scripts of the corpus.
         pattern: As in `TrainingConfig`. None chooses a pattern.
@@ -67,7 +69,7 @@ def train(
             for the other arguments that begin with ``balance``.
         overwrite: Whether the files of a tokenizer in ``out`` may be replaced.
         workers: As in `TokenizerTrainer`.
-        **settings: Further arguments of `TrainingConfig`, such as ``vocab_size``.
+        **settings: Further arguments of `TrainingConfig`, such as ``special_tokens``.
     """
     # Refuse a bad output folder before an hour of training.
     check_new_folder(out, overwrite=overwrite)
@@ -77,7 +79,7 @@ def train(
     warn_of_zawgyi(corpus, held_out)
     normalization = settings.get("normalization")
     found, choice = find_recipe(corpus, recipe, script, pattern=pattern, normalization=normalization, runs_in=runs_in)
-    config = TrainingConfig(**settings, **found, weights=corpus.weights)
+    config = TrainingConfig(vocab_size, **settings, **found, weights=corpus.weights)
     with atomic_directory(out) as folder:
         balanced = None
         if held_out.files:

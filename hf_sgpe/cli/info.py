@@ -34,7 +34,7 @@ def info(given: _InfoOptions, as_json: Json = False) -> None:
     if len(names) > 1:
         raise SGPEError("more than one tokenizer is given: name one")
     if given.sample_text is not None and not names:
-        raise SGPEError("--sample-text needs a tokenizer: name a ftokenizers, a tokenizer.json or a Hub repository first")
+        raise SGPEError("--sample-text needs a tokenizer: name a folder, a tokenizer.json or a Hub repository first")
     facts = _facts(names[0], given.sample_text) if names else _versions()
     if as_json:
         print_json(facts)

@@ -124,22 +124,31 @@ def choose_recipe(
         recipe = "hybrid" if has_words else "portable"
         return RecipeChoice(recipe, first, runtimes, is_exact=is_hybrid_exact, instead="leave --pattern out")
 
-    texts = list(texts)
-    hybrid = Splitting("hybrid", scripts, first, normalization)
-    counts = WordCounts.from_texts(texts, replace(hybrid, normalization=normalization or "none"))
-    costs: dict[str, SplitCost] = {}
-    for name in patterns:
-        if name != first and not asked and not _keeps_all(name, tables):
-            continue
-        costs[name] = cost_of_one_split(counts, name)
-        if name != first and costs[name].is_small:
-            costs[name] = costs[name]._replace(tokens=more_tokens(texts, name, hybrid))
-        if name == first and costs[name].is_small:
-            break
+    if not asked:
+        patterns = [name for name in patterns if name == first or _keeps_all(name, tables)]
+    costs = _costs_of(patterns, first, list(texts), scripts, normalization)
     best = min(costs, key=lambda name: costs[name].size)
     if asked or (first in costs and costs[first].is_small):
         return portable(best, (best, costs[best]))
     return RecipeChoice("hybrid", first, runtimes, is_exact=False, portable=(best, costs[best]))
+
+
+def _costs_of(
+    patterns: Iterable[str], first: str, texts: list[str], scripts: tuple[str, ...], normalization: str | None
+) -> dict[str, SplitCost]:
+    """Return the costs of patterns in comparison with ``hybrid`` and the pattern ``first``. If the cost of ``first`` is
+    small, the patterns after it are left out.
+    """
+    hybrid = Splitting("hybrid", scripts, first, normalization)
+    counts = WordCounts.from_texts(texts, replace(hybrid, normalization=normalization or "none"))
+    costs: dict[str, SplitCost] = {}
+    for name in patterns:
+        costs[name] = cost_of_one_split(counts, name)
+        if costs[name].is_small and name == first:
+            break
+        if costs[name].is_small:
+            costs[name] = costs[name]._replace(tokens=more_tokens(texts, name, hybrid))
+    return costs
 
 
 def _check_recipe(
@@ -207,13 +216,16 @@ def find_recipe(
     return {"recipe": recipe, "pattern": first, **found}, choice
 
 
-def find_scripts(corpus: Corpus, scripts: Iterable[str], recipe: str, *, for_extension: bool = False) -> dict[str, Any]:
+def find_scripts(
+    corpus: Corpus, scripts: Iterable[str] | str, recipe: str, *, for_extension: bool = False
+) -> dict[str, Any]:
     """Return the scripts of a corpus as arguments for a configuration: a dict with the key ``scripts``. If the recipe needs
     no scripts (``bpe``) or there is no text, the dict is empty; for an extension, this is an error.
 
     If ``scripts`` is empty or contains ``auto``, scripts are taken from the first file of word counts, or found at the
     beginning of the corpus. An item can also be several names separated by commas.
     """
+    scripts = (scripts,) if isinstance(scripts, str) else scripts
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
     if given and named == given:
