@@ -91,7 +91,8 @@ class SGPETrainer:
         uninterrupted run, even if its ``vocab_size`` is larger than that of the earlier run.
 
         Args:
-            files, text_field: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
+            files: As in `TokenizerTrainer.count`. (The document uses ``.jsonl``.)
+            text_field: As in `TokenizerTrainer.count`.
             resume: True to resume from the last checkpoint in ``output_dir`` if there is one, or the path of a checkpoint.
         """
         folder = Path(output_dir)

@@ -36,7 +36,8 @@ class TokenizerExtender:
     do not change.
 
     Args:
-        workers, progress: As in `TokenizerTrainer`.
+        workers: As in `TokenizerTrainer`.
+        progress: As in `TokenizerTrainer`.
 
     Example, with a tokenizer and a corpus on disk::
 
