@@ -99,7 +99,8 @@ class AddCounts(PipelineStep):  # type: ignore[misc]
     """A step that adds up the counts in the files of `CountWords`. The words are divided among the tasks by a hash.
 
     Args:
-        counted, tasks: The folder and the number of tasks of `CountWords`.
+        counted: The folder of `CountWords`.
+        tasks: The number of tasks of `CountWords`.
         folder: Folder in which each task writes its sums to a file.
         min_count: Words that occur fewer times than this in all texts together are left out.
     """
@@ -129,7 +130,8 @@ class JoinCounts(PipelineStep):  # type: ignore[misc]
     """A step that joins the files of `AddCounts` into one file with the word counts of all texts.
 
     Args:
-        summed, tasks: The folder and the number of tasks of `AddCounts`.
+        summed: The folder of `AddCounts`.
+        tasks: The number of tasks of `AddCounts`.
         sources: Sources of the texts, to record in the file.
     """
 

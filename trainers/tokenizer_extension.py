@@ -29,7 +29,8 @@ class Extended:
         base: The base, without the tokens that were removed first.
         folder: The files of the extended tokenizer.
         config: The settings of the extension, with the scripts and the split that were chosen.
-        removed_scripts, removed_tokens: The scripts whose tokens were removed first, and the number of these tokens.
+        removed_scripts: The scripts whose tokens were removed first.
+        removed_tokens: Number of these tokens.
         cost: The average number of tokens for a unit of text, before and after.
         runs: Sentences about the runtimes that return the same ids.
     """

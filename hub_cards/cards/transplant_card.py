@@ -72,9 +72,11 @@ def report_on(
     """Return the report on a transplanted model as JSON values.
 
     Args:
-        base, tokenizer: The base model and the new tokenizer, as the user named them.
+        base: The base model, as the user named it.
+        tokenizer: The new tokenizer, as the user named it.
         init: The method that initialized the new rows.
-        before, after: Measurements with the old and with the new tokenizer.
+        before: Measurements with the old tokenizer.
+        after: Measurements with the new tokenizer.
     """
     row_map = done.row_map
     return {

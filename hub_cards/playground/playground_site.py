@@ -104,7 +104,8 @@ def push_playground(
 
     Args:
         repo_id: ``user/name`` of the Space.
-        private, token: As in `hub_cards.publishing.uploading.push`.
+        private: As in `hub_cards.publishing.uploading.push`.
+        token: As in `hub_cards.publishing.uploading.push`.
 
     Returns:
         The address of the Space.

@@ -46,7 +46,8 @@ class SGPETrainer:
         min_freq: Pairs that occur less often than this are not merged.
         checkpoint_every: Number of merges between checkpoints.
         scripts: Scripts whose syllables are used. The document covers only Sinhala.
-        workers, progress: As in `TokenizerTrainer`.
+        workers: As in `TokenizerTrainer`.
+        progress: As in `TokenizerTrainer`.
     """
 
     def __init__(

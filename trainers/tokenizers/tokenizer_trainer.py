@@ -56,7 +56,8 @@ class TokenizerTrainer:
         Args:
             files: Files, folders and globs of .txt, .jsonl and .parquet files, plain or compressed (.gz .xz .zst .bz2); or a
                 `Corpus`, which can also have datasets and its own weights.
-            iterator, text: Strings, or a single string, instead of files.
+            iterator: Strings, instead of files.
+            text: A single string, instead of files.
             counts: Files of word counts that `WordCounts.save` wrote, in addition to ``files`` or alone.
             text_field: Name of the field that contains the text in .jsonl and .parquet files.
         """
