@@ -6,16 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from hf_sgpe.chat.tool_calls import CallPart, CallReader, Mark, until_mark
+from hf_sgpe.chat.tool_calls import CallPart, CallReader, Mark, Reasoning, until_mark
 
 if TYPE_CHECKING:
     from hf_sgpe.chat.response_reader import ResponseReader
-
-
-class Reasoning(str):
-    """A string that is part of the model's reasoning, not of its answer."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True)

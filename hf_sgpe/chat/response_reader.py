@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.chat.reasoning import Reasoning
-from hf_sgpe.chat.tool_calls import CallPart
+from hf_sgpe.chat.tool_calls import CallPart, Reasoning
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.json_files import read_json
 

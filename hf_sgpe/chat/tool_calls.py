@@ -373,6 +373,12 @@ _MOST_BEFORE_CALL = 200
 """Maximum number of characters between a mark and a call, or between calls."""
 
 
+class Reasoning(str):
+    """A string that is part of the model's reasoning, not of its answer."""
+
+    __slots__ = ()
+
+
 def until_mark(text: str, mark: str, *, is_text: bool) -> tuple[str, bool, str]:
     """Return the text before a mark, whether the mark is there, and the text after it. Without the mark, these are the text
     that certainly precedes a mark, and the rest: a possible beginning of the mark, and the white space before it.

@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hf_sgpe.chat.reasoning import AnswerReader, Place, Reasoning, ReasoningMarks, ReasoningReader, place_after, reasoning_of
-from hf_sgpe.chat.tool_calls import CallPart, Mark
+from hf_sgpe.chat.reasoning import AnswerReader, Place, ReasoningMarks, ReasoningReader, place_after, reasoning_of
+from hf_sgpe.chat.tool_calls import CallPart, Mark, Reasoning
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.generation.reasoning_first import MarkTokens, ReasoningFirst
 from hf_sgpe.generation.structured_output import Rule
