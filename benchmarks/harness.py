@@ -66,7 +66,7 @@ class Sample(NamedTuple):
 
 
 class _Comparison(NamedTuple):
-    """How one of several functions compares with the first (`take_turns`).
+    """The speed of a function, compared with the first function of `take_turns`.
 
     ``seconds`` (wall-clock time), ``cpu`` (CPU time) and ``ratio`` (speed divided by the speed of the first function) are
     medians over the turns. ``least`` and ``greatest`` are the lowest and the highest ratio.

@@ -144,7 +144,7 @@ class BPETokenizer:
 
     @property
     def encodes_natively(self) -> bool:
-        """Whether the native kernels encode whole texts."""
+        """True if the native kernels encode whole texts."""
         return self._codec.encodes_natively
 
     # ---------------------------------------------------------------- training, loading, saving

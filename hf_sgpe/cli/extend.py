@@ -84,12 +84,11 @@ def extend(
     if given.evaluate:
         from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
         from hf_sgpe.evaluation.comparison import texts_of
-        from hf_sgpe.files.overwriting import check_new_file
+        from hf_sgpe.files.overwriting import check_new_folder
 
         texts = texts_of(given.evaluate, text_field=text.text_field)
         warn_of_zawgyi(*texts.values())
-        for file in _curve_files(given.out):
-            check_new_file(file, overwrite=given.overwrite)
+        check_new_folder(given.out, overwrite=given.overwrite, names=[file.name for file in _curve_files(given.out)])
     result = work(
         given.base,
         text.read(given.counts, settings.pop("weights", ())),

@@ -113,7 +113,7 @@ class WordCounter:
     """
 
     is_native = False
-    """Whether several counters can count in parallel threads."""
+    """True if the native kernel counts. Then several counters can count in parallel threads."""
 
     def __init__(self, config: HasSplitting) -> None:
         self._splitter = RegexPreTokenizer.of(config.splitting)

@@ -8,9 +8,11 @@ from typing import Any
 
 from hf_sgpe.corpora.validation_part import check_share
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.hub import check_name
 from hf_sgpe.learning.adaptation import PARTS
 from hf_sgpe.terminal.options import SEVERAL, arguments, option, option_list
+
+RATE = 5e-5
+"""The default learning rate of an existing model."""
 
 KEEP_SHARE = 0.2
 """The default share of the rows that come from ``--keep``."""
@@ -68,7 +70,7 @@ class RunArguments(TrainingRun):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.learning_rate is None:
-            object.__setattr__(self, "learning_rate", 5e-5 if self.model else 1e-3)
+            object.__setattr__(self, "learning_rate", RATE if self.model else 1e-3)
 
     def check(self) -> None:
         """Check the options before anything is read."""
@@ -81,9 +83,7 @@ class RunArguments(TrainingRun):
                 raise SGPEError(
                     f"--{name} is for a new model, but --model {self.model} already has a shape: leave out --{name}"
                 )
-        if self.push:
-            check_name(self.push)
-        elif self.private:
+        if self.private and not self.push:
             raise SGPEError("--private needs --push USER/NAME")
         if self.model and self.out.exists() and self.out.resolve() == Path(self.model).resolve():
             raise SGPEError(f"--out {self.out} is the model to train: give another folder")

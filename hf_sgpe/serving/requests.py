@@ -267,8 +267,11 @@ def _asked(
 
 
 def _with_stopping(given: Parameters, options: GenerationOptions, generator: TextGenerator) -> GenerationOptions:
-    stop = given.get("stop")
-    stops = [stop] if isinstance(stop, str) else [] if stop is None else stop
+    stops = given.get("stop")
+    if stops is None:
+        stops = []
+    elif isinstance(stops, str):
+        stops = [stops]
     if not isinstance(stops, list) or len(stops) > _MOST_STOPS or not all(isinstance(text, str) for text in stops):
         raise wrong("stop", f"must be a string, or a list of up to {_MOST_STOPS} strings")
     ids = [] if given.get("stop_token_ids") is None else given.get("stop_token_ids")

@@ -70,7 +70,7 @@ class Normalization:
 
     @cached_property
     def inside(self) -> Normalization:
-        """The same normalization, without a space before the text."""
+        """The normalization without the space that it puts before the text."""
         return replace(self, scheme="metaspace") if self.puts_space else self
 
     @cached_property

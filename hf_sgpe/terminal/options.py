@@ -68,12 +68,11 @@ def options_of(config: type, names: str, **how: Mapping[str, Any]) -> type:
         names: Names of the fields, separated by spaces, in the order of ``--help``.
         **how: Further arguments of `as_option`, keyed by field.
     """
-    described = re.findall(
-        r"^    (\w+): (.*(?:\n        .*)*)", (getdoc(config) or "").partition("Args:\n")[2], re.MULTILINE
-    )
+    section = (getdoc(config) or "").partition("Args:\n")[2]
+    described = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", section, re.MULTILINE)
     helps = {name: " ".join(text.replace("`", "").split()) for name, text in described}
     hints, specs = get_type_hints(config), {spec.name: spec for spec in fields(config)}
-    long = {name: "--" + name.replace("_", "-") for name in names.split()}
+    long = {name: _long(name) for name in names.split()}
     made = []
     for name in long:
         settings = dict(how.get(name, {}))
@@ -81,7 +80,8 @@ def options_of(config: type, names: str, **how: Mapping[str, Any]) -> type:
         metadata = as_option(help, *settings.pop("names", ()), **settings)
         spec = field(default=specs[name].default, default_factory=specs[name].default_factory, metadata=metadata)
         made.append((name, hints[name], spec))
-    return make_dataclass(f"{config.__name__}Options", made, kw_only=True)
+    # Only the fields are read. Generated methods would make the start of each command slower.
+    return make_dataclass(f"{config.__name__}Options", made, init=False, repr=False, eq=False, kw_only=True)
 
 
 def with_options(function: Callable[..., None], *others: Parameter) -> Callable[..., None]:
@@ -157,11 +157,11 @@ def _name_of(spec: Field[Any]) -> str:
     if spec.metadata.get("is_argument"):
         return spec.name
     names = [name for name in spec.metadata["names"] if name.startswith("--")]
-    return names[0].partition("/")[0] if names else _long(spec)
+    return names[0].partition("/")[0] if names else _long(spec.name)
 
 
-def _long(spec: Field[Any]) -> str:
-    return "--" + spec.name.replace("_", "-")
+def _long(field_name: str) -> str:
+    return "--" + field_name.replace("_", "-")
 
 
 def _options(kind: Any) -> list[Field[Any]]:
@@ -173,7 +173,7 @@ def _parameter(spec: Field[Any], hint: Any) -> Parameter:
 
     settings = {name: value for name, value in spec.metadata.items() if name != "after"}
     default = settings.pop("default", None if spec.default_factory is not MISSING else spec.default)
-    names, hint, long = settings.pop("names"), settings.pop("type", hint), _long(spec)
+    names, hint, long = settings.pop("names"), settings.pop("type", hint), _long(spec.name)
     if choices := settings.pop("choices", ()):
         settings["callback"] = _one_of(long, choices)
     if (each := _type_of_each(hint)) is not None:

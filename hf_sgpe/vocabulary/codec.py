@@ -88,7 +88,7 @@ class Codec:
 
     @cached_property
     def encodes_natively(self) -> bool:
-        """Whether native kernels encode whole texts."""
+        """True if native kernels encode whole texts."""
         return False
 
     @cached_property

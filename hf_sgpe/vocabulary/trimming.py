@@ -235,7 +235,8 @@ def _metadata(base: TokenizerData, note: Mapping[str, Any], moved: Mapping[int, 
 
 def _moved_runs(ranges: Iterable[Iterable[int]], moved: Mapping[int, int]) -> list[list[int]]:
     ids = (id for first, last in ranges for id in range(first, last + 1))
-    return [list(run) for run in runs(moved[id] for id in ids if id in moved)]
+    new_ids = (moved[id] for id in ids if id in moved)
+    return list(map(list, runs(new_ids)))
 
 
 def _by_script(tokens: Set[bytes], scripts: Iterable[str]) -> dict[str, int]:

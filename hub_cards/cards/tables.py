@@ -134,7 +134,8 @@ class Tables:
         if not any(self.value(CUT_SYLLABLES, known) is not None for known in languages):
             tiles[-1] = (CUT_CLUSTERS, f"of the grapheme clusters are cut, {where}")
         for measure, what in tiles:
-            values = [value for value in (self.value(measure, known) for known in languages) if value is not None]
+            measured_values = (self.value(measure, known) for known in languages)
+            values = [value for value in measured_values if value is not None]
             if values:
                 least, most = measure.show(min(values)), measure.show(max(values))
                 yield least if least == most else f"{least.removesuffix(' %')} to {most}", what

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.files.hub import check_name
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.files.resuming import check_settings
 from hf_sgpe.learning.finetuning_options import RunArguments
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def check_run(args: RunArguments) -> None:
-    """Check that the output folder is new or has a run that can be resumed."""
+    """Check the repository, and that the output folder is new or has a run that can be resumed."""
+    if args.push:
+        check_name(args.push)
     check_report_to(args.report_to)
     if not checkpoint_to_resume(args.out, resume=args.resume) and not (args.resume and is_finished(args.out)):
         check_new_folder(args.out, overwrite=args.overwrite)

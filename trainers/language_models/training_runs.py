@@ -19,7 +19,7 @@ from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, differing, keep_settings
-from hf_sgpe.learning.finetuning_options import TrainingRun
+from hf_sgpe.learning.finetuning_options import RATE, TrainingRun
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from trainers.language_models.scoring import NotFiniteError
 from trainers.language_models.training_loop import adamw, warm_up_and_cosine
@@ -72,7 +72,7 @@ def train(
     from accelerate import PartialState
     from transformers import Trainer, TrainingArguments
 
-    out, steps, learning_rate = run.out, run.steps, run.learning_rate or 5e-5
+    out, steps, learning_rate = run.out, run.steps, run.learning_rate or RATE
     numbers = {"steps": steps, "batch_size": run.batch_size, "learning_rate": learning_rate, "seed": run.seed}
     trained = {"parts": parts, "rows_learning_rate": rows_learning_rate}
     made_with = {"tokenizer": digest(tokenizer), **numbers, **trained, **(settings or {})}
