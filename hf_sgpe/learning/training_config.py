@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
 _SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)  # Python 3.10 cannot read the types of a class with the marker KW_ONLY
 class TrainingConfig:
     """The settings of training. Together with the text, they determine the learned tokenizer.
 
@@ -81,8 +81,8 @@ class TrainingConfig:
     'nfc'
     """
 
-    vocab_size: int
-    recipe: str = "hybrid"
+    vocab_size: int = field(kw_only=False)
+    recipe: str = field(default="hybrid", kw_only=False)
     scripts: tuple[str, ...] = ("sinhala",)
     pattern: str = "o200k"
     min_frequency: int = 2
@@ -94,7 +94,6 @@ class TrainingConfig:
     special_tokens: Sequence[str] | Mapping[str, int] | None = field(default=None, hash=False)
     special_tokens_position: str | None = None
     chat_template: str | None = None
-    _: KW_ONLY
     bos_token: str | None = None
     eos_token: str | None = None
     pad_token: str | None = None

@@ -69,7 +69,7 @@ def test_the_file_has_the_tokenizer(pair, tmp_path):
     tokenizer, _ = pair
     our_gguf.write_vocabulary(tokenizer.data, tmp_path / "vocabulary.gguf")
     read = BPETokenizer.from_pretrained(tmp_path / "vocabulary.gguf")
-    assert tokenizer_json.to_dict(read) == tokenizer_json.to_dict(tokenizer)
+    assert tokenizer_json.to_dict(read.data) == tokenizer_json.to_dict(tokenizer.data)
     gguf_tokenizer.check_tokenizer(tmp_path / "vocabulary.gguf", tokenizer.data)
 
 

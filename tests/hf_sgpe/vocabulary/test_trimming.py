@@ -13,6 +13,7 @@ from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.splitting.normalization import NFC
 from hf_sgpe.vocabulary.trimming import PARTS, check_trimmed, confined_to, keeps_old_ids, rows_in, scripts_except, trimmed
 
 TEXTS = [
@@ -183,7 +184,7 @@ def test_only_tokens_of_kept_scripts_stay():
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("scripts", [["emoji"], ["greek", "han"], ["hangul"], scripts_except(["latin", "si"])], ids=len)
 def test_no_other_text_becomes_text_of_a_script_by_normalization(scripts):
-    points = confined_to(scripts, "nfc").points
+    points = confined_to(scripts, NFC).points
     for point in range(sys.maxunicode + 1):
         apart = unicodedata.normalize("NFD", chr(point))
         if apart != chr(point):
