@@ -101,7 +101,7 @@ def _trained(recipe: str, args: Namespace, lines: list[str], *, again: bool) -> 
     folder = args.out / recipe
     if again or not (folder / "tokenizer.json").exists():
         scripts = tuple(args.script or ("all",))
-        config = TrainingConfig(args.vocab_size, recipe, scripts, special_tokens=("<|endoftext|>",))
+        config = TrainingConfig(args.vocab_size, recipe, scripts=scripts, special_tokens=("<|endoftext|>",))
         TokenizerTrainer(config).train(iterator=lines).save_pretrained(folder)
     return load_tokenizer(str(folder))
 

@@ -26,6 +26,9 @@ from hf_sgpe.formats.tokenizer_json import TOKENIZER_FILE
 GENERIC = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes of transformers that take everything from ``tokenizer.json``."""
 
+_SECONDS = 120
+"""Time in which ``AutoTokenizer`` must load a folder."""
+
 # The program does not import this package, because this package registers a class with AutoTokenizer. It hides torch, whose
 # import takes seconds and which tokenizers do not need.
 _PROGRAM = """
@@ -57,17 +60,23 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> _Reading:
     """Encode texts with the tokenizer that ``AutoTokenizer`` loads from a folder, in a process without this package.
 
     Raises:
-        SGPEError: ``AutoTokenizer`` cannot load the folder. The message is the first line of its error.
+        SGPEError: ``AutoTokenizer`` cannot load the folder. The message is the first line of its error. Or it takes more
+            than two minutes, and ten more seconds for each million characters.
     """
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM],
-        input=json.dumps([str(folder), list(texts)]),
-        capture_output=True,
-        encoding="utf-8",
-        env=environment,
-        check=False,
-    )
+    limit = _SECONDS + sum(map(len, texts)) / 100_000
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            input=json.dumps([str(folder), list(texts)]),
+            capture_output=True,
+            encoding="utf-8",
+            env=environment,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise SGPEError(f"AutoTokenizer did not finish within {limit:.0f} seconds") from None
     if done.returncode:
         errors = re.findall(r"^\w*(?:Error|Exception): (.*)", done.stderr, re.MULTILINE)
         raise SGPEError(errors[-1] if errors else f"AutoTokenizer ended with the status {done.returncode}")

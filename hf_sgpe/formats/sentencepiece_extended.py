@@ -38,8 +38,9 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
     by merges, in the order of their ranks.
 
     Three differences between SentencePiece and the ``tokenizer.json`` remain. The base tokenizer has the same differences.
-    First, SentencePiece finds no special tokens in text. Second, if a text has user-defined pieces, SentencePiece puts its
-    dummy prefix only before the first part of the text. Third, SentencePiece reads U+2581 as a space, even next to spaces.
+    First, SentencePiece finds no special tokens in text. Second, if a text has user-defined pieces of several characters,
+    SentencePiece puts its dummy prefix only before the first part of the text. Third, SentencePiece reads U+2581 as a space,
+    even next to spaces.
 
     Args:
         base: The base tokenizer's ``tokenizer.model``.
@@ -114,12 +115,17 @@ def _check_texts(pieces: Sequence[_Piece]) -> None:
 
 
 def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the merges without those that make or contain user-defined pieces, which SentencePiece finds before merging.
-    Check that SentencePiece would apply no others.
+    """Return the merges without those that make user-defined pieces, which SentencePiece finds before merging. Check that
+    SentencePiece would apply these merges and no others.
     """
     normal = {string_to_text(piece.text) for piece in pieces if piece.kind == NORMAL}
     found = {string_to_text(piece.text) for piece in pieces if piece.kind == USER_DEFINED}
-    joined = [(left, right) for left, right in merges if found.isdisjoint((left, right, left + right))]
+    joined = [(left, right) for left, right in merges if left + right not in found]
+    if wrong := next((pair for pair in joined if not found.isdisjoint(pair)), None):
+        raise SGPEError(
+            f"SentencePiece never merges {wrong[0].decode()!r} and {wrong[1].decode()!r}, because one of them is a "
+            "user-defined piece"
+        )
     # SentencePiece also joins characters that are not pieces.
     characters = {character.encode() for token in normal for character in token.decode()}
     check_closed(joined, (normal | characters) - found)

@@ -8,7 +8,8 @@ these parts of the ``tokenizer.json``:
 - Added tokens: user-defined pieces. SentencePiece finds them before all other pieces and never merges them. It searches the
   text after spaces are replaced by U+2581. The leftmost match counts and, if several matches begin there, the longest of
   them. User-defined runs of U+2581 become merges instead of added tokens. These merges come before all others, ordered from
-  the longest run to the shortest.
+  the longest run to the shortest. With a dummy prefix, user-defined characters become tokens that no merge contains, because
+  an added token would get a space after it (see below).
 - Special tokens: control pieces. SentencePiece never finds them in text, but all loaders do.
 - SentencePiece's own normalizer: a table such as NFKC. A ``tokenizer.json`` has no normalizer of this type, so a tokenizer
   with such a table can encode, but cannot be saved (`hf_sgpe.kernels.sentencepiece_library`).
@@ -235,6 +236,8 @@ def _user_defined(
             f"its normalizer changes characters, but not those of its user-defined piece {pieces[0]!r}: no tokenizer.json "
             "can do both"
         )
+    if with_prefix and not marked and all(len(piece) == 1 for piece in pieces):
+        return [], {}  # no merge contains them, so they need no search
     if pieces and with_prefix and removes_spaces:
         raise NotByteLevelError(
             f"it has the user-defined piece {pieces[0]!r} and a dummy prefix, and it removes extra spaces: no "

@@ -54,6 +54,7 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
 
     with _loading(path_or_repo):
         config: PretrainedConfig = AutoConfig.from_pretrained(path_or_repo, trust_remote_code=False)
+        auto_class(config)  # fails here if "architectures" does not contain names
     return config
 
 
@@ -81,8 +82,6 @@ def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedMode
 
 @contextmanager
 def _loading(path_or_repo: str) -> Iterator[None]:
-    from safetensors import SafetensorError
-
     if not path_or_repo:
         raise SGPEError("the name of the model is empty: give a folder, or a repository on the Hub")
     if not Path(path_or_repo).exists():
@@ -90,7 +89,7 @@ def _loading(path_or_repo: str) -> Iterator[None]:
     try:
         with bars_on_terminals_only():
             yield
-    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as error:
+    except Exception as error:  # transformers raises many types of errors for a damaged file
         if not isinstance(error, SGPEError):
             check_no_pointer(Path(path_or_repo))
             if reason := why_no_model(Path(path_or_repo)):
@@ -159,4 +158,5 @@ def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[l
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return " ".join(map(str.strip, lines[: 2 if lines[0].endswith(":") else 1]))

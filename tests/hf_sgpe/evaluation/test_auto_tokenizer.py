@@ -65,6 +65,13 @@ def test_a_model_in_the_same_folder_can_override(tokenizer, tmp_path):
     assert checked(tokenizer, tmp_path).verdict.what == EXACT
 
 
+def test_a_folder_that_takes_too_long_is_refused(tokenizer, tmp_path, monkeypatch):
+    tokenizer.save(tmp_path)
+    monkeypatch.setattr("hf_sgpe.evaluation.auto_tokenizer._SECONDS", 0.01)
+    with pytest.raises(SGPEError, match="did not finish within 0 seconds"):
+        read_with_auto_tokenizer(tmp_path, ["a"])
+
+
 def test_a_folder_that_does_not_load_is_refused(tokenizer, tmp_path):
     folder = of_class("GPT2Tokenizer", tokenizer, tmp_path / "base")
     (folder / "tokenizer.json").write_text("{}")

@@ -138,16 +138,22 @@ def test_two_ids_with_the_same_text_are_refused():
         extended(base, PATH, tokenizer)
 
 
+def test_a_new_token_with_a_user_defined_piece_is_refused():
+    base = models.model_of([*PIECES, ("c", 0.0, USER_DEFINED)], prefix=True)
+    with pytest.raises(SGPEError, match="never merges 'a' and 'c'"):
+        extended(base, PATH, with_merges(data_of(base), [], [(b"a", b"c")]))
+
+
 def test_a_damaged_base_model_is_refused():
     with pytest.raises(SGPEError, match=r"^tokenizer.model: damaged"):
         extended(b"no model", PATH, data_of(models.model_of(PIECES)))
 
 
 @pytest.mark.parametrize("ids", ["keep", "compact"])
-@pytest.mark.parametrize("has_prefix", [False, True])
-def test_a_trimmed_sentencepiece_model_gives_the_same_ids(tmp_path, sample, ids, has_prefix):
+@pytest.mark.parametrize(("has_prefix", "found"), [(False, "[C]"), (True, "[C]"), (True, "e")])
+def test_a_trimmed_sentencepiece_model_gives_the_same_ids(tmp_path, sample, ids, has_prefix, found):
     texts = [sample["en"][:8000], TEXT]
-    base = models.trained("".join(texts).splitlines(), add_dummy_prefix=has_prefix, user_defined_symbols=["[C]"])
+    base = models.trained("".join(texts).splitlines(), add_dummy_prefix=has_prefix, user_defined_symbols=[found])
     (tmp_path / "tokenizer.model").write_bytes(base)
     folder = TokenizerFolder.read(tmp_path)
     small, trimming = folder.trimmed(["cyrillic", "han"], ids=ids)

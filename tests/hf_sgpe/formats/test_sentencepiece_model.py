@@ -25,6 +25,11 @@ KINDS = {
     "across words": {"split_by_whitespace": False, "split_by_unicode_script": False, "split_by_number": False},
     "runs of spaces": {"allow_whitespace_only_pieces": True},
     "user-defined": {"user_defined_symbols": ["<x>", "x>", "\n", "\n\n", "the"], "add_dummy_prefix": False},
+    "user-defined characters, prefix": {"user_defined_symbols": ["\n", *"0123456789"]},
+    "user-defined characters, prefix, spaces removed": {
+        "user_defined_symbols": ["\n", *"0123456789"],
+        "remove_extra_whitespaces": True,
+    },
     "user-defined runs": {"user_defined_symbols": ["▁▁", "▁▁▁", "▁▁▁▁", "<x>"], "add_dummy_prefix": False},
     "user-defined runs, with gaps": {"user_defined_symbols": ["▁▁", "▁▁▁▁▁", "<x>"], "add_dummy_prefix": False},
     "user-defined with spaces": {"user_defined_symbols": ["▁<x>", "<x>", "a▁▁b"], "add_dummy_prefix": False},
@@ -167,8 +172,8 @@ def test_pieces_that_a_tokenizer_json_cannot_have(reason):
 def test_user_defined_pieces_that_a_tokenizer_json_cannot_find():
     with pytest.raises(SGPEError, match="piece '▁x' contains a space"):
         models.loaded(models.model_of([("▁x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True))
-    with pytest.raises(SGPEError, match="'x' and a dummy prefix"):
-        models.loaded(models.model_of([("x", 0.0, USER_DEFINED), *CHARACTERS], prefix=True, removes_spaces=True))
+    with pytest.raises(SGPEError, match="'xa' and a dummy prefix"):
+        models.loaded(models.model_of([("xa", 0.0, USER_DEFINED), *CHARACTERS], prefix=True, removes_spaces=True))
 
 
 TABLES = {

@@ -52,6 +52,18 @@ def test_folders_that_cannot_be_loaded_are_named_in_one_line(tmp_path):
                 load(name)
 
 
+@pytest.mark.parametrize("name", ["vocab_size", "num_attention_heads", "torch_dtype", "architectures", "bos_token_id"])
+@pytest.mark.parametrize("value", ['{"a": 1}', "NaN", "1e400", '"x"', "[1]"])
+def test_a_damaged_config_is_one_line(name, value, tmp_path):
+    shape = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16}
+    config = {"model_type": "llama", "vocab_size": 20, "architectures": ["LlamaForCausalLM"], **shape, name: "@"}
+    (tmp_path / "config.json").write_text(json.dumps(config).replace('"@"', value), encoding="utf-8")
+    with pytest.raises(SGPEError) as raised:
+        load_causal_model(str(tmp_path))
+    assert str(raised.value).startswith(str(tmp_path))
+    assert "\n" not in str(raised.value)
+
+
 def test_no_code_of_a_model_is_run(tmp_path, monkeypatch):
     """transformers would ask on the terminal whether to run it."""
     auto_map = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
