@@ -26,11 +26,7 @@ Token = TypeVar("Token", str, bytes)
 
 
 def pairs_of(token: Token, parts: Collection[Token]) -> list[tuple[Token, Token]]:
-    """Return all pairs of tokens in ``parts`` whose joined text is ``token``.
-
-    >>> pairs_of("aba", {"a", "ab", "b", "ba"})
-    [('a', 'ba'), ('ab', 'a')]
-    """
+    """Return all pairs of tokens in ``parts`` whose joined text is ``token``."""
     ends = range(1, len(token))
     return [(token[:end], token[end:]) for end in ends if token[:end] in parts and token[end:] in parts]
 
@@ -47,7 +43,7 @@ def in_order(merges: Sequence[tuple[Token, Token]]) -> list[Token]:
 
 
 def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
-    """Return the rank of each token, as defined by `in_order`."""
+    """Return the rank of each token; see `in_order`."""
     places: dict[Token, list[int]] = defaultdict(list)
     last: Token | None = None
     for place, (left, right) in enumerate(merges):
@@ -85,11 +81,9 @@ def closed(
     ranks of their tokens (see `in_order`).
 
     Args:
-        merges: Pairs in the order of their ranks.
         parts: Tokens that may be parts of a pair: all tokens produced by the merges, and the tokens that exist before
             merging. Added tokens are not included, because they are taken out of the text before merging.
-        only: Function that takes a token and returns whether to add pairs that join to it. If None, pairs are added for
-            every token.
+        only: Function that returns whether to add pairs that join to a token. None means every token.
 
     >>> closed([("a", "b"), ("b", "c"), ("ab", "c")], {"a", "b", "c", "ab", "bc"})
     [('a', 'b'), ('b', 'c'), ('ab', 'c'), ('a', 'bc')]
@@ -107,15 +101,7 @@ def closed(
 
 
 def check_closed(merges: Iterable[tuple[bytes, bytes]], parts: Iterable[bytes]) -> None:
-    """Check that the merges contain every pair that SentencePiece would join.
-
-    Args:
-        merges: Pairs of tokens in UTF-8.
-        parts: See `closed`.
-
-    Raises:
-        SGPEError: a pair is missing.
-    """
+    """Check that the merges, pairs of tokens in UTF-8, contain every pair of ``parts`` that SentencePiece would join."""
     listed, parts = set(merges), frozenset(parts)
     for token in parts:
         for left, right in pairs_of(token, parts):

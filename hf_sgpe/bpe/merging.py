@@ -1,15 +1,14 @@
 """Byte-level BPE encoding of one word: a list of merges is applied to the word's bytes.
 
 Of all adjacent pairs that have a merge, the pair whose merge has the lowest rank is merged. If this pair occurs several
-times, its leftmost occurrence is merged. This is repeated until no adjacent pair has a merge. `apply_merges` uses a heap.
-`apply_merges_by_rescan` follows the rule literally.
+times, its leftmost occurrence is merged. This is repeated until no adjacent pair has a merge.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from hf_sgpe import kernels
@@ -22,13 +21,7 @@ Pair = tuple[int, int]
 
 
 class MergeTable:
-    """A list of merges, ordered by rank. It tells which pairs have a merge, at which rank (``ranks``), and which token each
-    merge creates (``results``).
-
-    >>> table = MergeTable([((97, 98), 256)])
-    >>> apply_merges([97, 98, 97], table)
-    [256, 97]
-    """
+    """A list of merges: the rank of each pair (``ranks``), and the token that each merge creates (``results``)."""
 
     def __init__(self, merges: Iterable[tuple[Pair, int]] = ()) -> None:
         self.ranks: dict[Pair, int] = {}
@@ -45,9 +38,10 @@ class MergeTable:
 def apply_merges(ids: Sequence[int], table: MergeTable, fewest: int = 1) -> list[int]:
     """Apply all merges to ``ids``, and return the resulting tokens. The time is O(n log n) for any n ids.
 
-    Args:
-        ids: Token ids of one word, usually its bytes.
-        fewest: Number of tokens at which merging stops.
+    Merging stops early at ``fewest`` tokens.
+
+    >>> apply_merges([97, 98, 97], MergeTable([((97, 98), 256)]))
+    [256, 97]
     """
     left = len(ids)
     if left <= fewest:
@@ -88,11 +82,7 @@ def apply_merges(ids: Sequence[int], table: MergeTable, fewest: int = 1) -> list
 
 
 def spell_tokens(tokens: Iterable[bytes], merges: Iterable[Pair]) -> list[bytes]:
-    """Return the bytes of all tokens, ordered by id: first ``tokens``, then one token for each merge.
-
-    >>> spell_tokens([b"a", b"b"], [(0, 1), (2, 0)])
-    [b'a', b'b', b'ab', b'aba']
-    """
+    """Return the bytes of all tokens, ordered by id: first ``tokens``, then one token for each merge."""
     spelled = list(tokens)
     for left, right in merges:
         spelled.append(spelled[left] + spelled[right])
@@ -105,18 +95,12 @@ def merge_words(
     results: Sequence[int] | None = None,
     characters: Mapping[bytes, int] | None = None,
 ) -> Sequence[Sequence[int]]:
-    """Merge the bytes of each word, and return the resulting tokens.
+    """Merge the bytes of each word, and return the resulting tokens: lists, or a native object that needs less memory.
 
     Args:
         results: The token that each merge creates. If None, merge k creates token 256 + k.
         characters: Dict from characters in UTF-8 to their tokens, if merges join characters instead of bytes. A character
             that is not in the dict becomes its bytes.
-
-    Returns:
-        A sequence of sequences of ids: either lists, or a native object that needs less memory.
-
-    >>> list(merge_words([b"aba"], [(97, 98)]))
-    [[256, 97]]
     """
     numbered = list(zip(merges, range(256, 256 + len(merges)) if results is None else results, strict=True))
     if kernels.is_native():
@@ -141,12 +125,9 @@ def symbols(
     Args:
         word: A word in UTF-8. If ``characters`` is None, any bytes are allowed.
         characters: See `merge_words`. Entries with more than one character are ignored.
-        byte_ids: The token of each byte.
         unknown: How to encode characters that are not in ``characters``. The first value is their token, and the second is
             whether a run of them becomes a single token. If None, they become the tokens of their bytes.
 
-    >>> symbols("aé".encode(), {"é".encode(): 300})
-    [97, 300]
     >>> symbols("éab".encode(), {"é".encode(): 300}, unknown=(0, True))
     [300, 0]
     """
@@ -170,9 +151,6 @@ def symbols(
 def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, bytes]]) -> list[bytes]:
     """Return the tokens that merges cannot build from bytes. Such a token is used only if it is a whole word. Tokens that
     contain incomplete characters are left out.
-
-    >>> unreached_words({b"a", b"b", b"c", b"ab", b"abc"}, [(b"a", b"b")])
-    [b'abc']
     """
     numbers = {bytes([byte]): byte for byte in range(256)}
     for token in vocab:
@@ -186,11 +164,7 @@ def unreached_words(vocab: Collection[bytes], merges: Iterable[tuple[bytes, byte
 
 
 def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Join sequences into one array of ids. Return this array, and another array with the position where each sequence ends.
-
-    >>> [array.tolist() for array in flat([[1, 2], [], [3]])]
-    [[1, 2, 3], [2, 2, 3]]
-    """
+    """Return one array of the ids of all sequences, and another array with the position where each sequence ends."""
     import numpy as np
 
     if kernels.is_native():
@@ -200,19 +174,3 @@ def flat(sequences: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray
             return sequences.arrays()
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     return np.fromiter(chain.from_iterable(sequences), np.int32, int(lengths.sum())), np.cumsum(lengths)
-
-
-def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:
-    """Return the same tokens as `apply_merges`, but follow the rule literally: scan all pairs, apply the best merge, and
-    start over. The time is O(n²).
-    """
-    tokens = list(ids)
-    while True:
-        best_rank, best_place = len(table.results), -1
-        for place, pair in enumerate(pairwise(tokens)):
-            rank = table.ranks.get(pair)
-            if rank is not None and rank < best_rank:
-                best_rank, best_place = rank, place
-        if best_place < 0:
-            return tokens
-        tokens[best_place : best_place + 2] = [table.results[best_rank]]

@@ -3,18 +3,17 @@
 Plain BPE counts the pairs of all text together, so languages with much text get long tokens, and languages with little text
 get short tokens. Here each merge is the most frequent pair of one language: the language whose held-out text has the most
 tokens so far. The held-out texts are translations of each other, so their numbers of tokens can be compared. The merge is
-then applied in all languages. The caller decides how text is split into words, and into which units a word is split before
-the first merge.
+then applied in all languages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from hf_sgpe import kernels
 from hf_sgpe.bpe.merging import Pair
-from hf_sgpe.bpe.trainer import MergeQueue, PairCounts, tie_key_of, whole_numbers
+from hf_sgpe.bpe.trainer import OnMerge, checked, learn_readably
 from hf_sgpe.errors import SGPEError
 
 
@@ -33,7 +32,7 @@ def learn_in_parity(
     num_merges: int,
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
-    on_merge: Callable[[int, Pair, int], None] | None = None,
+    on_merge: OnMerge | None = None,
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges, so that all languages need similar numbers of tokens. Merge k creates the token
     with id ``len(vocabulary) + k``.
@@ -44,16 +43,10 @@ def learn_in_parity(
     grows as in `learn_merges`. In addition, each merge takes time for each language.
 
     Args:
-        languages: The words of each language to learn from.
         held_out: The words of each language's held-out text. The texts are translations of each other.
         vocabulary: The bytes of every token that the words may use, ordered by id.
         tie_break: The rule that decides between pairs with the same count in the choosing language: one of `TIE_BREAKS`.
         min_frequency: A pair with a lower count in the choosing language is never merged.
-        on_merge: Called at each merge with the new token's id, the pair, and the pair's count in the choosing language.
-
-    Raises:
-        SGPEError: the tie rule is unknown, ``num_merges`` or ``min_frequency`` is not a whole number, a word has an id that
-            is not in the vocabulary, or the numbers of held-out texts and languages differ.
 
     Source: Foroutan et al. 2025, "Parity-Aware Byte-Pair Encoding" (the base variant).
 
@@ -61,9 +54,7 @@ def learn_in_parity(
     >>> learn_in_parity([one, other], [one, other], vocabulary=[bytes([i]) for i in range(256)], num_merges=2)
     [(97, 97), (256, 98)]
     """
-    num_merges, min_frequency = whole_numbers(num_merges=num_merges, min_frequency=min_frequency)
-    token_bytes = list(vocabulary)
-    tie_key = tie_key_of(tie_break, token_bytes)
+    num_merges, min_frequency = checked(tie_break, num_merges=num_merges, min_frequency=min_frequency)
     if len(languages) != len(held_out):
         raise SGPEError(f"give one held-out text for each language (got {len(held_out)} for {len(languages)} languages)")
     if kernels.is_native():
@@ -73,7 +64,7 @@ def learn_in_parity(
             return _native.learn_in_parity(
                 [tuple(one) for one in languages],
                 [tuple(one) for one in held_out],
-                token_bytes,
+                list(vocabulary),
                 num_merges,
                 tie_break,
                 min_frequency,
@@ -81,28 +72,6 @@ def learn_in_parity(
             )
         except ValueError as error:
             raise SGPEError(str(error)) from None
-    if any(not 0 <= id < len(token_bytes) for one in (*languages, *held_out) for word in one.words for id in word):
+    if any(not 0 <= id < len(vocabulary) for one in (*languages, *held_out) for word in one.words for id in word):
         raise SGPEError("a word has an id that is not in the vocabulary")
-    kernels.note_slow_use(sum(len(word) for one in languages for word in one.words))
-    states = [PairCounts(*one) for one in languages]
-    queues = [MergeQueue(state, tie_key) for state in states]
-    texts = [PairCounts(*one) for one in held_out]
-    learning = list(range(len(states)))
-    merges: list[Pair] = []
-    while learning and len(merges) < num_merges:
-        dearest = max(learning, key=lambda number: texts[number].symbols)
-        best = queues[dearest].next()
-        if best is None or best[1] < min_frequency:
-            learning.remove(dearest)
-            continue
-        pair, count = best
-        merges.append(pair)
-        new_id = len(token_bytes)
-        if on_merge:
-            on_merge(new_id, pair, count)
-        token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
-        for state, queue in zip(states, queues, strict=True):
-            queue.add(state.merge(pair, new_id))
-        for text in texts:
-            text.merge(pair, new_id)
-    return merges
+    return learn_readably(languages, held_out, vocabulary, num_merges, tie_break, min_frequency, on_merge)

@@ -23,29 +23,26 @@ TIE_BREAKS = ("smallest-pair-id", "greatest-pair-bytes", "greatest-pair-id")
 SGPE), the pair with the lexicographically greatest byte strings, or the pair with the greatest ids.
 """
 
+OnMerge = Callable[[int, Pair, int], None]
+"""A function that is called at each merge with the new token's id, the pair and the pair's count."""
 
 _MOST = 1 << 62
 
 
-def whole_numbers(**numbers: int) -> list[int]:
-    """Check that arguments are whole numbers, and return them. Numbers above 2**62 are reduced to 2**62, so that they fit
-    into the 64-bit counters of the native kernels.
-
-    Raises:
-        SGPEError: an argument is not a whole number. The message names the argument.
+def checked(tie_break: str, *, num_merges: int, min_frequency: int) -> tuple[int, int]:
+    """Check the options of training, and return the numbers. Numbers above 2**62 are reduced to 2**62, so that they fit into
+    the 64-bit counters of the native kernels.
     """
-    for name, number in numbers.items():
+    for name, number in (("num_merges", num_merges), ("min_frequency", min_frequency)):
         if not isinstance(number, int):
             raise SGPEError(f"{name} must be a whole number, not {number!r}")
-    return [min(number, _MOST) for number in numbers.values()]
+    if tie_break not in TIE_BREAKS:
+        raise SGPEError(f"unknown tie rule {tie_break!r}: choose from {', '.join(TIE_BREAKS)}")
+    return min(num_merges, _MOST), min(min_frequency, _MOST)
 
 
 class Word:
-    """A word as token ids. Merges shorten the word in place.
-
-    >>> list(Word([1, 2, 3]).pairs())
-    [(1, 2), (2, 3)]
-    """
+    """A word as token ids. Merges shorten the word in place."""
 
     __slots__ = ("ids",)
 
@@ -62,11 +59,6 @@ class Word:
         Returns:
             The changes in the counts of this word's pairs, as (pair, +1 or -1), in any order. A pair may occur several
             times.
-
-        >>> word = Word([1, 2, 3, 1, 2])
-        >>> changes = word.merge_pair((1, 2), 4)
-        >>> word.ids
-        [4, 3, 4]
         """
         left_part, right_part = pair
         ids = self.ids
@@ -92,31 +84,14 @@ class Word:
         return changes
 
 
-class MergeJob(NamedTuple):
-    """An entry in the heap of `MergeQueue`: a pair and its count. The smallest entry is the next merge: the most frequent
-    pair. The tie rule decides between equally frequent pairs.
-
-    The count may be out of date, but is never too low, because a pair's count never increases after the merge that first
-    produced the pair.
-    """
-
-    negative_count: int
-    tie_key: Any
-    pair: Pair
-
-
-class PairCounts:
+class _PairCounts:
     """The words after the merges so far, the number of occurrences of each pair (``counts``), and the total number of tokens
     (``symbols``). A word that occurs n times is counted n times.
-
-    Args:
-        words: Token ids of each word. They are not changed.
-        counts: Number of occurrences of each word.
     """
 
-    def __init__(self, words: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
+    def __init__(self, words: Sequence[Sequence[int]], times: Sequence[int]) -> None:
         self.words = [Word(list(ids)) for ids in words]
-        self.times = list(counts)
+        self.times = list(times)
         self.symbols = sum(len(word.ids) * times for word, times in zip(self.words, self.times, strict=True))
         self.counts: dict[Pair, int] = defaultdict(int)
         self._where: dict[Pair, set[int]] = defaultdict(set)
@@ -141,26 +116,35 @@ class PairCounts:
         return appeared
 
 
-class MergeQueue:
-    """A priority queue of the pairs in the words. The most frequent pair is first.
+class _MergeJob(NamedTuple):
+    """An entry in the heap of `_MergeQueue`. The smallest entry is the next merge: the most frequent pair. The tie rule
+    decides between equally frequent pairs.
 
-    Args:
-        state: The words and the counts of their pairs. The caller applies each merge to ``state``, and passes the new pairs
-            to `add`.
-        tie_key: Function that returns the sort key of a pair. Among pairs with the same count, the pair with the smallest
-            key is first.
+    The count may be out of date, but is never too low, because a pair's count never increases after the merge that first
+    produced the pair.
     """
 
-    def __init__(self, state: PairCounts, tie_key: Callable[[Pair], Any]) -> None:
+    negative_count: int
+    tie_key: Any
+    pair: Pair
+
+
+class _MergeQueue:
+    """A priority queue of the pairs in the words. The most frequent pair is first. Among pairs with the same count, the pair
+    with the smallest ``tie_key`` is first.
+    """
+
+    def __init__(self, state: _PairCounts, tie_key: Callable[[Pair], Any]) -> None:
         self._state, self._tie_key = state, tie_key
-        self._heap = [MergeJob(-count, tie_key(pair), pair) for pair, count in state.counts.items() if count > 0]
+        self._heap = [_MergeJob(-count, tie_key(pair), pair) for pair, count in state.counts.items() if count > 0]
         heapq.heapify(self._heap)
 
-    def add(self, pairs: Iterable[Pair]) -> None:
-        """Add new pairs that a merge produced."""
-        for pair in pairs:
-            if (count := self._state.counts[pair]) > 0:
-                heapq.heappush(self._heap, MergeJob(-count, self._tie_key(pair), pair))
+    def merge(self, pair: Pair, new_id: int) -> None:
+        """Merge a pair in the words, and add the pairs that this produces to the queue."""
+        for new in self._state.merge(pair, new_id):
+            count = self._state.counts[new]
+            if count > 0:
+                heapq.heappush(self._heap, _MergeJob(-count, self._tie_key(new), new))
 
     def next(self) -> tuple[Pair, int] | None:
         """Remove the pair to merge next, and return it with its count. If no pair is left, return None."""
@@ -183,15 +167,15 @@ def learn_merges(
     merged: Sequence[Pair] = (),
     tie_break: str = "smallest-pair-id",
     min_frequency: int = 1,
-    on_merge: Callable[[int, Pair, int], None] | None = None,
+    on_merge: OnMerge | None = None,
 ) -> list[Pair]:
     """Learn up to ``num_merges`` merges. Merge k creates the token with id ``len(vocabulary) + len(merged) + k``.
 
     The result does not depend on the order of the words. If a word has several entries, their counts are added.
 
     In the native kernel, time grows with the number of tokens in the words, and choosing the next pair adds a logarithmic
-    factor. In the Python code, each merge visits every word that contains the pair, so time grows with the total length of
-    the visited words. The Python code is fast for ordinary words, but slow for words of many thousand tokens.
+    factor. In the Python code, each merge visits every word that contains the pair. The Python code is fast for ordinary
+    words, but slow for words of many thousand tokens.
 
     Args:
         words: Token ids of each word. They are not changed.
@@ -199,25 +183,14 @@ def learn_merges(
         vocabulary: The bytes of every token that ``words`` may use, ordered by id.
         merged: Merges learned earlier from the same words. They are applied first, and learning continues from there.
         tie_break: One of `TIE_BREAKS`.
-        min_frequency: The lowest count at which a pair is still merged. Learning stops when all remaining pairs have lower
-            counts.
-        on_merge: Called at each merge with the new token's id, the pair and the pair's count.
-
-    Returns:
-        The merged pairs in order. There are fewer than ``num_merges`` if learning stops early.
-
-    Raises:
-        SGPEError: the tie rule is unknown, a number is not a whole number, or ``merged`` cannot have been learned from these
-            words.
+        min_frequency: The lowest count at which a pair is still merged.
 
     Source: the incremental scheme of rustbpe and minbpe; Sennrich et al. 2016 for BPE itself.
 
     >>> learn_merges([list(b"aaab"), list(b"ab")], [2, 5], vocabulary=[bytes([i]) for i in range(256)], num_merges=2)
     [(97, 98), (97, 97)]
     """
-    num_merges, min_frequency = whole_numbers(num_merges=num_merges, min_frequency=min_frequency)
-    token_bytes = list(vocabulary)
-    tie_key = tie_key_of(tie_break, token_bytes)
+    num_merges, min_frequency = checked(tie_break, num_merges=num_merges, min_frequency=min_frequency)
     if kernels.is_native():
         import hf_sgpe._native as _native
 
@@ -227,46 +200,70 @@ def learn_merges(
             )
         except ValueError as error:
             raise SGPEError(str(error)) from None
-    kernels.note_slow_use(sum(map(len, words)))
-    state = PairCounts(words, counts)
+    return learn_readably([(words, counts)], [], vocabulary, num_merges, tie_break, min_frequency, on_merge, merged=merged)
+
+
+def learn_readably(
+    languages: Iterable[tuple[Sequence[Sequence[int]], Sequence[int]]],
+    held_out: Iterable[tuple[Sequence[Sequence[int]], Sequence[int]]],
+    vocabulary: Sequence[bytes],
+    num_merges: int,
+    tie_break: str,
+    min_frequency: int,
+    on_merge: OnMerge | None,
+    *,
+    merged: Sequence[Pair] = (),
+) -> list[Pair]:
+    """Do the work of `learn_merges` and `hf_sgpe.bpe.parity.learn_in_parity` in Python.
+
+    Args:
+        languages: Words and their counts, for each language.
+        held_out: The same for the held-out text of each language. With a single language, nothing.
+    """
+    states, texts = [_PairCounts(*one) for one in languages], [_PairCounts(*one) for one in held_out]
+    kernels.note_slow_use(sum(len(word.ids) for state in states for word in state.words))
+    token_bytes = list(vocabulary)
     for rank, pair in enumerate(merged):
-        if state.counts.get(pair, 0) < max(min_frequency, 1):
-            raise SGPEError(f"merge {rank} was not learned from these words")
-        state.merge(pair, len(token_bytes))
+        for state in states:
+            if state.counts.get(pair, 0) < max(min_frequency, 1):
+                raise SGPEError(f"merge {rank} was not learned from these words")
+            state.merge(pair, len(token_bytes))
         token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
-    jobs = MergeQueue(state, tie_key)
+    tie_key = _tie_key_of(tie_break, token_bytes)
+    queues = [_MergeQueue(state, tie_key) for state in states]
+    learning = list(range(len(states)))
     merges: list[Pair] = []
-    while len(merges) < num_merges and (best := jobs.next()):
+    while learning and len(merges) < num_merges:
+        chooser = max(learning, key=lambda number: texts[number].symbols) if texts else 0
+        best = queues[chooser].next()
+        if best is None or best[1] < min_frequency:
+            learning.remove(chooser)
+            continue
         pair, count = best
-        if count < min_frequency:
-            break
         merges.append(pair)
         new_id = len(token_bytes)
         if on_merge:
             on_merge(new_id, pair, count)
         token_bytes.append(token_bytes[pair[0]] + token_bytes[pair[1]])
-        jobs.add(state.merge(pair, new_id))
+        for queue in queues:
+            queue.merge(pair, new_id)
+        for text in texts:
+            text.merge(pair, new_id)
     return merges
 
 
-def tie_key_of(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
-    """Return a function that computes the sort key of a pair. The tie rule prefers the pair with the smallest key.
-
-    Raises:
-        SGPEError: the tie rule is unknown.
-    """
+def _tie_key_of(tie_break: str, token_bytes: list[bytes]) -> Callable[[Pair], Any]:
+    """Return a function that computes the sort key of a pair. The tie rule prefers the pair with the smallest key."""
     if tie_break == "smallest-pair-id":
         return lambda pair: pair
     if tie_break == "greatest-pair-id":
         return lambda pair: (-pair[0], -pair[1])
-    if tie_break == "greatest-pair-bytes":
-        # Reverse the order of byte strings. The final 256 puts a string before its own prefixes.
-        descending: dict[int, tuple[int, ...]] = {}
+    # Reverse the order of byte strings. The final 256 puts a string before its own prefixes.
+    descending: dict[int, tuple[int, ...]] = {}
 
-        def key(token: int) -> tuple[int, ...]:
-            if token not in descending:
-                descending[token] = (*(255 - byte for byte in token_bytes[token]), 256)
-            return descending[token]
+    def key(token: int) -> tuple[int, ...]:
+        if token not in descending:
+            descending[token] = (*(255 - byte for byte in token_bytes[token]), 256)
+        return descending[token]
 
-        return lambda pair: (key(pair[0]), key(pair[1]))
-    raise SGPEError(f"unknown tie rule {tie_break!r}: choose from {', '.join(TIE_BREAKS)}")
+    return lambda pair: (key(pair[0]), key(pair[1]))

@@ -28,10 +28,10 @@ class ChosenUnits(NamedTuple):
 
 
 def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
-    """Return merges that build each unit as one token. Merge k creates token 256 + k.
+    """Return merges that build each unit, in order, as one token. Merge k creates token 256 + k.
 
-    The units are processed in order. The two leftmost tokens of a unit are merged until the unit is one token. No pair and
-    no token occurs twice. Give small units first, so that large units are built from small units.
+    The two leftmost tokens of a unit are merged until the unit is one token. No pair and no token occurs twice. Give small
+    units first, so that large units are built from small units.
 
     >>> build_unit_tier([b"ab", b"abc", b"ab"])
     [(97, 98), (256, 99)]
@@ -53,14 +53,11 @@ def build_unit_tier(units: Iterable[bytes]) -> list[Pair]:
 
 
 def order_units(chosen: ChosenUnits, trie: LinguisTrie, *, characters: Iterable[str] = ()) -> list[str]:
-    """Return the chosen units and their parts, in the order that `build_unit_tier` needs.
+    """Return the chosen units, their parts and ``characters``, in the order that `build_unit_tier` needs.
 
     The order is: characters, consonants with their virama (and joiner) or asat, letters, syllables, and syllables with their
     leading space. Each group is sorted by length in bytes. If a syllable is chosen with its leading space, the syllable
     without the space is included, too.
-
-    Args:
-        characters: Characters that also get tokens, in addition to those of the units.
     """
     syllables, letters = chosen
     plain = {syllable.removeprefix(" ") or " " for syllable in syllables}
@@ -76,9 +73,7 @@ _HALF_FORM = re.compile("(?=(([CV][NJX]*H)[JZH]*|[CV]M*A))")
 
 
 def _half_forms(units: Iterable[str], trie: LinguisTrie) -> set[str]:
-    """Return the half forms in the units: each consonant with its virama, both with and without joiners, and each consonant
-    with an asat.
-    """
+    """Return each consonant with its virama, both with and without joiners, and each consonant with an asat."""
     half_forms: set[str] = set()
     for unit in units:
         for match in _HALF_FORM.finditer(trie.shape(unit)):

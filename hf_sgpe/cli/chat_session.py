@@ -21,7 +21,7 @@ from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.terminal.command import one_line
 
-HELP = """\
+_HELP = """\
 /reset          start a new conversation
 /system TEXT    start a new conversation with this system prompt (without TEXT: with no system prompt)
 /save FILE      save the conversation as JSON
@@ -55,11 +55,11 @@ class Conversation:
         self.chat: Chat | None = generator.chat(system_prompt, template=template) if has_template else None
 
     def answer(self, text: str) -> Iterator[str]:
-        """Generate the answer to ``text``. Return an iterator over its parts, as they are generated."""
+        """Return an iterator over the parts of the answer to ``text``, as they are generated."""
         return self.chat.say(text, self.options) if self.chat else self.generator.stream(text, self.options)
 
     def speed(self) -> str:
-        """Return a line for the user with the length of the last answer and the speed at which it was generated."""
+        """Return a line with the length of the last answer and the speed at which it was generated."""
         progress = self.generator.progress
         if progress is None or progress.first is None:
             return "no tokens"
@@ -82,12 +82,7 @@ _CONTROLS |= {0x7F: 0x2421, **dict.fromkeys(range(0x80, 0xA0), 0xFFFD)}
 
 
 def interact(conversation: Conversation, read: Callable[[str], str] = input) -> None:
-    """Run a conversation in the terminal until the user exits.
-
-    Args:
-        read: A function that shows a prompt and returns the typed line. At the end of the input, the function raises
-            EOFError.
-    """
+    """Run a conversation in the terminal until the user exits. ``read`` shows a prompt and returns the typed line."""
     with suppress(ImportError):
         import readline  # noqa: F401 - gives `input` line editing and a history
     mode = "" if conversation.chat else "; without a chat template, the model continues your text"
@@ -101,8 +96,8 @@ def interact(conversation: Conversation, read: Callable[[str], str] = input) -> 
         if not line.strip():
             continue
         try:
-            if is_command(line):
-                if not run_command(conversation, line):
+            if line.startswith("/"):
+                if not _run_command(conversation, line):
                     return
                 continue
             try:
@@ -124,43 +119,28 @@ def _read(read: Callable[[str], str]) -> str:
 
 
 def answer_lines(conversation: Conversation, lines: Iterable[str]) -> None:
-    """Answer each line of a pipe or a file, and run the lines that are commands.
-
-    Raises:
-        SGPEError: a command is unknown or fails, or a line is too long. The message about a command contains the line's
-            number.
-    """
+    """Answer each line of a pipe or a file, and run the lines that are commands."""
     for number, line in enumerate(lines, 1):
-        if not is_command(line):
+        if not line.startswith("/"):
             if line.strip():
                 once(conversation, line)
             continue
         try:
-            if not run_command(conversation, line):
+            if not _run_command(conversation, line):
                 return
         except SGPEError as error:
             remedy = "A line that begins with / is a command: give other texts with --prompt or --json"
             raise SGPEError(f"stdin, line {number}: {error}. {remedy}") from None
 
 
-def is_command(line: str) -> bool:
-    """Return whether a line is a command instead of a message."""
-    return line.startswith("/")
-
-
-def run_command(conversation: Conversation, line: str) -> bool:
-    """Run a command, and return whether the conversation continues.
-
-    Raises:
-        SGPEError: the command is unknown, lacks a file name, or needs a chat template.
-        OSError: a file cannot be written.
-    """
+def _run_command(conversation: Conversation, line: str) -> bool:
+    """Run a line that begins with ``/`` as a command, and return whether the conversation continues."""
     name, _, rest = line.partition(" ")
     chat = conversation.chat
     if name in ("/quit", "/exit"):
         return False
     if name == "/help":
-        print(HELP, file=sys.stderr)
+        print(_HELP, file=sys.stderr)
     elif name not in ("/reset", "/system", "/save"):
         raise SGPEError(f"unknown command {name}: /help lists all commands")
     elif chat is None:
@@ -186,9 +166,6 @@ def json_lines(conversation: Conversation, lines: Iterable[str]) -> Iterator[str
     with ``text``, ``tokens``, ``prompt_tokens`` and ``seconds``.
 
     A line may also set fields of `GenerationOptions`. Each line starts a new conversation.
-
-    Raises:
-        SGPEError: a line is not such an object. The message contains the line's number.
     """
     option_names = {field.name for field in fields(GenerationOptions)}
     for number, line in enumerate(lines, 1):

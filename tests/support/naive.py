@@ -1,9 +1,11 @@
-"""The slow twin of the trainer: recount every pair after every merge."""
+"""The slow twins of the trainer and of the encoder: they follow the rules of BPE literally."""
 
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeVar
+
+from hf_sgpe.bpe.merging import MergeTable
 
 Token = TypeVar("Token")
 
@@ -54,3 +56,17 @@ def merged(word: Sequence[Token], pair: tuple[Token, Token], token: Token) -> li
             result.append(word[place])
             place += 1
     return result
+
+
+def apply_merges_by_rescan(ids: Sequence[int], table: MergeTable) -> list[int]:
+    """Scan all pairs, apply the best merge, and start over."""
+    tokens = list(ids)
+    while True:
+        best_rank, best_place = len(table.results), -1
+        for place, pair in enumerate(pairwise(tokens)):
+            rank = table.ranks.get(pair)
+            if rank is not None and rank < best_rank:
+                best_rank, best_place = rank, place
+        if best_place < 0:
+            return tokens
+        tokens[best_place : best_place + 2] = [table.results[best_rank]]

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, strategies as st
 from support.corpora import corpus
 from support.kernels import needs_native
+from support.naive import apply_merges_by_rescan
 
 from hf_sgpe import TrainingConfig, WordCounts, kernels, train_from_counts
-from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan, merge_words
+from hf_sgpe.bpe.merging import MergeTable, merge_words
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.kernels
 @pytest.mark.parametrize("recipe", ["hybrid", "sgpe", "bpe"])
 def test_both_kernels_train_the_same_tokenizer(recipe, characters, vocab_size):
     texts = [corpus(language, characters) for language in ("si", "hi", "en", "bn")]
-    config = TrainingConfig(vocab_size, recipe, ("sinhala", "devanagari", "bengali"))
+    config = TrainingConfig(vocab_size, recipe, scripts=("sinhala", "devanagari", "bengali"))
     counts = WordCounts.from_texts(texts, config)
     tokenizer = train_from_counts(counts, config)
     with kernels.readable_only():

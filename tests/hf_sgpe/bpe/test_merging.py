@@ -1,7 +1,8 @@
 from hypothesis import given, strategies as st
+from support.naive import apply_merges_by_rescan
 from support.operations import calls_in
 
-from hf_sgpe.bpe.merging import MergeTable, apply_merges, apply_merges_by_rescan
+from hf_sgpe.bpe.merging import MergeTable, apply_merges
 
 small = st.integers(0, 5)
 

@@ -4,10 +4,11 @@ from itertools import accumulate
 import pytest
 from hypothesis import given, strategies as st
 from support.corpora import conjunct_words, corpus
+from support.naive import apply_merges_by_rescan
 from support.texts import indic
 
 from hf_sgpe import LinguisTrie
-from hf_sgpe.bpe.merging import MergeTable, apply_merges, apply_merges_by_rescan
+from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier, order_units
 from hf_sgpe.learning.unit_choice import choose_units
 from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ

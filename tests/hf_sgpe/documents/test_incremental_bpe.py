@@ -12,7 +12,7 @@ from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer
 from hf_sgpe.bpe.merging import MergeTable, apply_merges
-from hf_sgpe.bpe.trainer import MergeJob, Word, learn_merges
+from hf_sgpe.bpe.trainer import Word, _MergeJob, learn_merges
 
 pytestmark = pytest.mark.kernels
 
@@ -67,7 +67,7 @@ def test_merge_pair_by_example():
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.tuples(st.integers(0, 3), st.integers(0, 3))), max_size=20))
 def test_jobs_leave_the_heap_most_frequent_first_and_then_by_ascending_pair(jobs):
-    heap = [MergeJob(-count, pair, pair) for count, pair in jobs]
+    heap = [_MergeJob(-count, pair, pair) for count, pair in jobs]
     heapq.heapify(heap)
     popped = [heapq.heappop(heap) for _ in jobs]
     expected = sorted(jobs, key=lambda job: (-job[0], job[1]))

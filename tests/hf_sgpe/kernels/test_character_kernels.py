@@ -7,9 +7,10 @@ from typing import NamedTuple
 import pytest
 from hypothesis import given, strategies as st
 from support.kernels import needs_native
+from support.naive import apply_merges_by_rescan
 from tokenizers import AddedToken, Tokenizer, models, normalizers
 
-from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan, symbols
+from hf_sgpe.bpe.merging import MergeTable, symbols
 from hf_sgpe.vocabulary.neighbours import Neighbours
 from hf_sgpe.vocabulary.special_tokens import any_of
 

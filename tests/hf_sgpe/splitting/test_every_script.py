@@ -12,11 +12,12 @@ import regex
 from hypothesis import given, strategies as st
 from support.corpora import LANGUAGES, corpus, data_file
 from support.examples import few_examples
+from support.naive import apply_merges_by_rescan
 from support.paths import ROOT
 from support.texts import LINES, every_character
 
 from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, RegexPreTokenizer, SGPEError, kernels
-from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan
+from hf_sgpe.bpe.merging import MergeTable
 from hf_sgpe.bpe.unit_tier import BYTES, ChosenUnits, build_unit_tier, order_units
 from hf_sgpe.splitting.scripts.script import characters_in, shared_marks, unicode_says
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, every_script, resolve_script, resolve_scripts, scripts_in

@@ -3,11 +3,12 @@ import pickle
 
 import pytest
 from hypothesis import given, strategies as st
+from support.naive import apply_merges_by_rescan
 from support.small_tokenizers import BYTES, SPECIALS
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError, SGPETokenizerFast, WordCounts, train_from_counts
-from hf_sgpe.bpe.merging import MergeTable, apply_merges_by_rescan
+from hf_sgpe.bpe.merging import MergeTable
 from hf_sgpe.splitting.normalization import well_formed
 from hf_sgpe.vocabulary.special_tokens import Template
 
