@@ -29,7 +29,7 @@ TRAINED_ROLES = ("bos_token", "eos_token", "pad_token")
 _SPECIAL_TOKENS_POSITIONS = ("end", "start", "after-bytes", "given")
 
 
-@dataclass(frozen=True, kw_only=True)  # Python 3.10 cannot read the types of a class with the marker KW_ONLY
+@dataclass(frozen=True)
 class TrainingConfig:
     """The settings of training. Together with the text, they determine the learned tokenizer.
 
@@ -81,8 +81,8 @@ class TrainingConfig:
     'nfc'
     """
 
-    vocab_size: int = field(kw_only=False)
-    recipe: str = field(default="hybrid", kw_only=False)
+    vocab_size: int
+    recipe: str = "hybrid"
     scripts: tuple[str, ...] = ("sinhala",)
     pattern: str = "o200k"
     min_frequency: int = 2
