@@ -156,7 +156,7 @@ class Corpus:
             raise SGPEError(f"--out {out} is part of the corpus: give another name")
 
     def __str__(self) -> str:
-        return ", ".join(map(str, (*self.files, *self.counts, *self.streams)))
+        return ", ".join(map(str, (*self.files, *self.counts, *self.streams))) or "the corpus"
 
 
 Files = Iterable[str | os.PathLike[str] | HubFile] | str | os.PathLike[str] | Corpus

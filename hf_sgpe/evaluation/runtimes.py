@@ -85,12 +85,14 @@ def verdict_of(what: TokenizerData | Splitting, runtime: str) -> Verdict:
 
 
 def find_runtimes(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the runtimes that a user typed, spelled as in `RUNTIMES` and without duplicates.
+    """Return the names of the runtimes that a user typed, spelled as in `RUNTIMES` and without duplicates. A string may
+    contain several names, separated by commas.
 
     >>> find_runtimes(["llama.cpp,Tokenizers-1.0"])
     ('llama.cpp', 'tokenizers 1.0')
     """
     by_typed_name = {_typed(runtime.name): runtime.name for runtime in RUNTIMES}
+    names = [names] if isinstance(names, str) else names
     typed = [_typed(name.strip()) for text in names for name in text.split(",")]
     if unknown := [name for name in typed if name not in by_typed_name]:
         raise SGPEError(f"unknown runtime {unknown[0]!r}: choose from {', '.join(by_typed_name)}")

@@ -136,8 +136,10 @@ class TextOptions:
 
     def check_text(self) -> None:
         """Check the options before anything is read."""
-        if bool(self.corpus) == bool(self.dataset):
-            raise SGPEError("training needs text: give either files or --dataset, but not both")
+        if not self.corpus and not self.dataset:
+            raise SGPEError("there is no text to train on: give files, or a dataset with --dataset")
+        if self.corpus and self.dataset:
+            raise SGPEError("the text comes either from files or from --dataset: leave one of them out")
         for name, is_given in {"--streaming": self.streaming, "--split": self.split is not None}.items():
             if is_given and not self.dataset:
                 raise SGPEError(f"{name} needs a dataset: give one with --dataset")

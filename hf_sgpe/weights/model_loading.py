@@ -92,7 +92,10 @@ def _loading(path_or_repo: str) -> Iterator[None]:
     except Exception as error:  # transformers raises many types of errors for a damaged file
         if not isinstance(error, SGPEError):
             check_no_pointer(Path(path_or_repo))
-            if reason := why_no_model(Path(path_or_repo)):
+            has_config = not Path(path_or_repo).is_dir() or (Path(path_or_repo) / "config.json").exists()
+            if reason := why_no_model(Path(path_or_repo)) or (
+                "" if has_config else ": there is no config.json in the folder"
+            ):
                 raise SGPEError(f"{path_or_repo} has no model{reason}") from None
         raise SGPEError(f"{path_or_repo}: cannot load a model from this place ({_first_line(error)})") from None
 

@@ -58,7 +58,7 @@ class RecipeChoice:
 
     def __str__(self) -> str:
         names = ", ".join(self.runtimes)
-        recipe = f"recipe {self.recipe} with pattern {self.pattern}"
+        recipe = _recipe(self.recipe, self.pattern)
         if self.is_exact:
             price = f"; compared with recipe hybrid an estimated {self.portable[1]}" if self.portable else ""
             form = ", for text in NFC only" if self.nfc_only else ""
@@ -162,12 +162,16 @@ def _check_recipe(
     """
     runtimes = find_runtimes(runs_in)
     if inexact(splitting, runtimes, nfc=nfc):
-        what = f"recipe {recipe} with pattern {splitting.pattern}"
+        what = _recipe(recipe, splitting.pattern)
         if counted:
             raise _contradiction(f"{counted}: its {what}", runtimes, "count the words again with")
         raise _contradiction(what, runtimes)
-    pattern = str(splitting.pattern)
-    return RecipeChoice(recipe, pattern, runtimes, is_exact=True, nfc_only=bool(inexact(splitting, runtimes)))
+    nfc_only = bool(inexact(splitting, runtimes))
+    return RecipeChoice(recipe, str(splitting.pattern), runtimes, is_exact=True, nfc_only=nfc_only)
+
+
+def _recipe(name: str, pattern: str | tuple[str, ...]) -> str:
+    return f"recipe {name} with pattern {pattern}" if pattern else f"recipe {name}"
 
 
 def _contradiction(what: str, runtimes: Iterable[str], do: str = "leave --recipe and --pattern out, or give") -> SGPEError:
@@ -228,10 +232,12 @@ def find_scripts(
     scripts = (scripts,) if isinstance(scripts, str) else scripts
     given = [name for text in scripts for name in text.split(",")]
     named = [name for name in given if name.strip().casefold() != "auto"]
-    if given and named == given:
-        return {"scripts": named}
+    if recipe == "bpe" and named:
+        raise SGPEError("with recipe bpe, no syllables stay whole: leave --script out, or choose another recipe")
     if recipe == "bpe":
         return {}
+    if given and named == given:
+        return {"scripts": named}
     resolve_scripts(named)  # checked before the corpus is read
     if corpus.counts and recipe != "portable":
         # Counts without scripts have another recipe; the code that reads the counts reports this.
@@ -245,7 +251,7 @@ def find_scripts(
             return (word.decode() for word in WordCounts.load(corpus.counts[0]).words())
         return corpus.beginning()
 
-    source = [*corpus.files, *corpus.counts, "the dataset"][0]
+    source = [*corpus.files, *corpus.counts, "the dataset" if corpus.streams else "the corpus"][0]
     shares = scripts_in(beginning())
     if not shares:
         if not any(map(str.strip, beginning())):

@@ -138,7 +138,7 @@ def test_an_unknown_option_ends_in_one_line(folder, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--tokenizer", "bare"], "training needs text"),
+        (["--tokenizer", "bare"], "no text to train on"),
         (["si.txt"], "there is no tokenizer"),
         (["nowhere.txt", "--tokenizer", "bare"], "nowhere.txt: no such file"),
         (["si.txt", "--tokenizer", "nobody/nothing"], "nobody/nothing: no such file"),

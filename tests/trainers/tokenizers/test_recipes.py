@@ -3,12 +3,14 @@ import re
 import pytest
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.evaluation.runtimes import EXACT, RUNTIMES, find_runtimes, verdict_of
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig
 from hf_sgpe.splitting.splitting import Splitting
+from trainers import train
 from trainers.tokenizers import recipes
-from trainers.tokenizers.recipes import _check_recipe, choose_recipe, choose_split, where_it_runs
+from trainers.tokenizers.recipes import _check_recipe, choose_recipe, choose_split, find_scripts, where_it_runs
 
 
 def chosen(texts, scripts=("sinhala",), **options):
@@ -68,7 +70,7 @@ def test_runtimes_that_are_asked_for_are_a_condition(sample):
     with pytest.raises(SGPEError, match=r"'llama': .* tokenizers-1\.0, .*llama\.cpp"):
         choose_recipe(text, ["sinhala"], runs_in=["llama"])
     for name in (runtime.name for runtime in RUNTIMES):
-        assert find_runtimes([name.upper()]) == (name,)
+        assert find_runtimes([name.upper()]) == find_runtimes(name) == (name,)
         assert choose_recipe(text, ["sinhala"], runs_in=[name]).is_exact
 
 
@@ -79,6 +81,17 @@ def test_a_recipe_that_was_chosen_must_fit():
         _check_recipe(Splitting(), "hybrid", ["llama.cpp"])
     with pytest.raises(SGPEError, match=r"si\.parquet: .* --recipe portable"):
         _check_recipe(Splitting(), "hybrid", ["llama.cpp"], counted="si.parquet")
+    assert str(_check_recipe(Splitting("sgpe"), "sgpe", ["tiktoken"])).startswith("recipe sgpe: the same ids in tiktoken")
+
+
+def test_scripts_that_a_recipe_does_not_use_are_refused():
+    with pytest.raises(SGPEError, match="leave --script out"):
+        find_scripts(Corpus.of(text="a"), ["si"], "bpe")
+
+
+def test_a_corpus_without_files_has_no_words(tmp_path):
+    with pytest.raises(SGPEError, match="^the corpus: no words"):
+        train([], tmp_path / "new")
 
 
 @pytest.fixture(scope="module")
