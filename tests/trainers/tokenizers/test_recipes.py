@@ -90,7 +90,7 @@ def test_scripts_that_a_recipe_does_not_use_are_refused():
 
 
 def test_a_corpus_without_files_has_no_words(tmp_path):
-    with pytest.raises(SGPEError, match="^the corpus: no words"):
+    with pytest.raises(SGPEError, match=r"^the corpus: no words"):
         train([], tmp_path / "new")
 
 
