@@ -32,7 +32,7 @@ from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.learning.extension.extension_config import parse_new_tokens
 from hf_sgpe.learning.finetuning_options import TextOptions, TrainingRun
-from hf_sgpe.weights.model_loading import load_causal_model, load_tokenizer
+from hf_sgpe.weights.model_loading import load_causal_model, load_config, load_tokenizer
 from trainers.language_models.language_model import collate
 from trainers.language_models.scoring import beginning_of, limits_of, score_model
 from trainers.language_models.training_rows import TrainingRows, check_corpus, read_rows
@@ -94,7 +94,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     check_resumable(out / MODEL, {name: getattr(given, name) for name in _OF_TRAINING})
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
     folder = TokenizerFolder.read(given.base)
-    _check_model(given)
+    check_length(load_config(given.base), given.length, given.base)
     out.mkdir(parents=True, exist_ok=True)
     try:
         with alone_in(out):
@@ -119,17 +119,6 @@ def _check_out(given: Adaptation, out: Path) -> None:
         raise SGPEError(f"{out}: there is no run to resume: leave out --resume")
     if not given.resume and out.exists() and any(not file.name.startswith(".") for file in out.iterdir()):
         raise SGPEError(f"{out} has files: " + ("continue with --resume, or " * is_begun) + "give a new folder")
-
-
-def _check_model(given: Adaptation) -> None:
-    """Check that the base is a model, and that its context has room for the training rows."""
-    from transformers import AutoConfig
-
-    try:
-        config = AutoConfig.from_pretrained(given.base, trust_remote_code=False)
-    except (OSError, ValueError):
-        raise SGPEError(f"{given.base} has no model: give a folder or repository with config.json and weights") from None
-    check_length(config, given.length, given.base)
 
 
 def _run(
