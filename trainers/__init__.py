@@ -26,6 +26,7 @@ from trainers.tokenizers.tokenizer_trainer import TokenizerTrainer, train_bpe
 if TYPE_CHECKING:
     from trainers.language_models.language_progress import LanguageProgress as LanguageProgress
     from trainers.tokenizer_extension import Extended as Extended, extend as extend
+    from trainers.tokenizer_trimming import Trimmed as Trimmed, trim as trim
     from trainers.training import Trained as Trained, train as train
 
 __all__ = [
@@ -68,6 +69,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "trainers.tokenizer_extension": "Extended extend",
+        "trainers.tokenizer_trimming": "Trimmed trim",
         "trainers.language_models.language_progress": "LanguageProgress",
         "trainers.training": "Trained train",
     },

@@ -1,3 +1,4 @@
+import filecmp
 import json
 import re
 
@@ -8,6 +9,7 @@ from support.other_scripts import TEXT as OTHER
 from tokenizers import Tokenizer
 
 from hf_sgpe import BPETokenizer
+from trainers import trim
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,17 @@ def bases(texts, tmp_path_factory):
     }.items():
         (folder / "characters" / name).write_text(json.dumps(value, ensure_ascii=False), encoding="utf-8")
     return folder
+
+
+@pytest.mark.parametrize("ids", ["keep", "compact"])
+def test_the_command_and_the_function_write_the_same_files(bases, tmp_path, ids):
+    options = ("--drop-script", "ru", "--unused-in", bases / "en.txt", "--ids", ids)
+    hf_sgpe("trim", bases / "characters", *options, "--out", tmp_path / "command")
+    result = trim(bases / "characters", tmp_path / "python", drop_script=["ru"], unused_in=[bases / "en.txt"], ids=ids)
+    names = sorted(file.name for file in (tmp_path / "command").iterdir())
+    assert filecmp.cmpfiles(tmp_path / "command", tmp_path / "python", names, shallow=False) == (names, [], [])
+    assert ("ids.json" in names) == (ids == "compact") == (result.rows[1] < result.rows[0])
+    assert result.trimming.unused > 0
 
 
 @pytest.mark.one_in(3)
