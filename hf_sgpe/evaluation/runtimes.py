@@ -255,16 +255,13 @@ def _tried(
 ) -> RuntimeCheck:
     assert runtime.open is not None
     failures: list[str] = []
-
-    def ids_of(encode: Encode, line: str) -> list[int] | None:
-        with _kept(failures):
-            return encode(line)
-        return None
-
-    encode: Encode | None = None
+    rows: list[list[int] | None] = []
     with _kept(failures), without_remarks():
         encode = runtime.open(tokenizer, folder)
-    rows = [ids_of(encode, line) for line in lines] if encode is not None else []
+        for line in lines:
+            rows.append(None)
+            with _kept(failures):
+                rows[-1] = encode(line)
     if failures and not any(line and ids is not None for line, ids in zip(lines, rows, strict=False)):
         return RuntimeCheck(runtime.name, version, Verdict(REFUSED, failures[0]), len(lines))
     rule = runtime.rule(tokenizer.data)

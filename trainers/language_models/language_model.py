@@ -6,7 +6,6 @@ A text is a string or, if it is too large for one string, a sequence of its part
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy
@@ -39,15 +38,23 @@ def pack(texts: Iterable[Text], tokenizer: PreTrainedTokenizerBase, length: int)
     """
     if length < 1:
         raise SGPEError(f"a row needs at least 1 token, not {length}")
-    start = text_start(tokenizer)
-    row: list[int] = []
-    parts = chain.from_iterable(chain([None], [text] if isinstance(text, str) else text) for text in texts)
-    for batch in in_batches(parts, _BATCH_CHARACTERS, lambda part: len(part or "")):
+    before_text = text_start(tokenizer)
+    ids: list[int] = []
+    for batch in in_batches(_parts(texts), _BATCH_CHARACTERS, lambda part: len(part or "")):
         encoded = iter(encode_texts([part for part in batch if part is not None], tokenizer))
-        row += chain.from_iterable(start if part is None else next(encoded) for part in batch)
-        whole = len(row) - len(row) % length
-        yield from (row[start : start + length] for start in range(0, whole, length))
-        del row[:whole]
+        for part in batch:
+            ids += before_text if part is None else next(encoded)
+        end = len(ids) - len(ids) % length
+        for start in range(0, end, length):
+            yield ids[start : start + length]
+        del ids[:end]
+
+
+def _parts(texts: Iterable[Text]) -> Iterator[str | None]:
+    """Yield the parts of all texts, and None before each text."""
+    for text in texts:
+        yield None
+        yield from [text] if isinstance(text, str) else text
 
 
 def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 import regex
 
@@ -181,18 +182,18 @@ class Script:
         """
         letters = self.letters_and_marks()
         rows = {ord(letter) // _ALIKE * _ALIKE for letter in letters}
-        is_of_this = _of_script(self.name)
-        elsewhere = (c for row in rows for c in map(chr, range(row, row + _ALIKE)) if is_of_this.match(c))
+        near_letters = chain.from_iterable(map(chr, range(row, row + _ALIKE)) for row in rows)
+        elsewhere = filter(_of_script(self.name).match, near_letters)
         first, last = (point // _ALIKE * _ALIKE for point in self.block)
         around = map(chr, range(first, last + _ALIKE))
+        return letters.union(elsewhere, filter(self._is_of_block, around))
+
+    def _is_of_block(self, character: str) -> bool:
+        """Return whether a character in the block, or with the same first UTF-8 bytes, identifies the script."""
         # In Unicode the baht sign belongs to no script.
-        own = (
-            c
-            for c in around
-            if (unicodedata.category(c) == "Sc" or not _SHARED.match(c))
-            and (self.block[0] <= ord(c) <= self.block[1] or _UNASSIGNED.match(c))
-        )
-        return letters.union(own, elsewhere)
+        is_shared = _SHARED.match(character) and unicodedata.category(character) != "Sc"
+        is_inside = self.block[0] <= ord(character) <= self.block[1]
+        return not is_shared and (is_inside or _UNASSIGNED.match(character) is not None)
 
     def specimen(self) -> str:
         """Return a space and a word of all assigned letters and marks of the script, and of the joiners that it needs."""

@@ -88,7 +88,7 @@ def test_a_small_share_of_text_to_keep_is_at_least_one_row(folder, lm_tokenizer)
 @pytest.mark.parametrize(
     ("names", "options", "message"),
     [
-        ([], {}, "training needs text"),
+        ([], {}, "no text to train on"),
         (["si.txt"], {"validation_share": 2}, "--validation-share .* 2"),
         (["si.txt"], {"validation_share": 1e-9}, "too few texts"),
         (["tokens"], {"validation_share": 0.1}, "--validation-share"),
