@@ -13,7 +13,7 @@ from typing import Any
 from hf_sgpe.chat.tool_calls import CallPart, joined
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.generation.pieces import Piece, PlacedToken
-from hf_sgpe.serving.requests import Asked, Served
+from hf_sgpe.serving.requests import CompletionRequest, Served
 
 _LEAST = -9999.0  # what OpenAI's API returns for an impossible token, because JSON has no minus infinity
 _LONG_TEXT = 1 << 16
@@ -59,13 +59,13 @@ class Completion:
     prefix = "cmpl"
     whole_object = part_object = "text_completion"
 
-    def __init__(self, asked: Asked, served: Served) -> None:
-        self.asked = asked
+    def __init__(self, wanted: CompletionRequest, served: Served) -> None:
+        self.wanted = wanted
         self._id = f"{self.prefix}-{uuid.uuid4().hex}"
         self._created = int(time.time())
         self._model = served.name
         self._tokenizer = served.generator.tokenizer
-        self._generated = [0] * (len(asked.prompts) * asked.n)
+        self._generated = [0] * (len(wanted.prompts) * wanted.n)
         self._reused = self._generated.copy()
 
     def whole(self, answers: Sequence[Sequence[Piece]]) -> bytes:
@@ -75,7 +75,7 @@ class Completion:
             self._generated[number], self._reused[number] = pieces[-1].generated, pieces[-1].reused
             text = self._echo(number) + "".join(piece.text for piece in pieces)
             tokens = [token for piece in pieces for token in piece.tokens]
-            logprobs = None if self.asked.top is None else self._logprobs(tokens)
+            logprobs = None if self.wanted.top is None else self._logprobs(tokens)
             calls = [part for piece in pieces for part in piece.calls]
             said = self._said(text, calls, "".join(piece.reasoning for piece in pieces))
             choices.append(long_json(self._choice(number, said, logprobs, pieces[-1].finish_reason)))
@@ -93,13 +93,13 @@ class Completion:
         return self._part(self._choice(number, self._said_next(piece), logprobs, piece.finish_reason))
 
     def last_parts(self) -> Iterator[dict[str, Any]]:
-        if self.asked.has_usage:
+        if self.wanted.has_usage:
             yield self._record(self.part_object, [], usage=self._usage())
 
     def _echo(self, number: int) -> str:
-        if self.asked.echo is None or self.asked.scores_prompts:  # scored prompts are pieces
+        if self.wanted.echo is None or self.wanted.scores_prompts:  # scored prompts are pieces
             return ""
-        return self.asked.echo[number // self.asked.n]
+        return self.wanted.echo[number // self.wanted.n]
 
     def _said(self, text: str, calls: Sequence[CallPart] = (), reasoning: str = "") -> dict[str, Any]:
         return {"text": text}
@@ -148,17 +148,17 @@ class Completion:
             return b""
 
     def _part(self, choice: dict[str, Any]) -> dict[str, Any]:
-        return self._record(self.part_object, [choice], **({"usage": None} if self.asked.has_usage else {}))
+        return self._record(self.part_object, [choice], **({"usage": None} if self.wanted.has_usage else {}))
 
     def _record(self, kind: str, choices: Sequence[dict[str, Any] | bytes], **more: Any) -> dict[str, Any]:
         head = {"id": self._id, "object": kind, "created": self._created, "model": self._model}
         return {**head, "choices": choices, **more}
 
     def _usage(self) -> dict[str, Any]:
-        prompts, answers = sum(map(len, self.asked.prompts)), sum(self._generated)
+        prompts, answers = sum(map(len, self.wanted.prompts)), sum(self._generated)
         counts = {"prompt_tokens": prompts, "completion_tokens": answers, "total_tokens": prompts + answers}
         # A prompt counts once, however many answers it has.
-        return {**counts, "prompt_tokens_details": {"cached_tokens": sum(self._reused[:: self.asked.n])}}
+        return {**counts, "prompt_tokens_details": {"cached_tokens": sum(self._reused[:: self.wanted.n])}}
 
 
 def _call_delta(number: int, parts: Sequence[CallPart]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from hf_sgpe.serving.answers import long_json
 from hf_sgpe.serving.parameters import Parameters, RequestError, about, wrong
-from hf_sgpe.serving.request_queue import Ticket
+from hf_sgpe.serving.request_queue import QueuedRequest
 from hf_sgpe.serving.requests import Served
 from hf_sgpe.serving.served_models import Model
 from hf_sgpe.splitting.normalization import well_formed
@@ -25,7 +25,7 @@ _MOST_INPUTS = 2048
 
 
 @dataclass(frozen=True)
-class AskedEmbeddings:
+class EmbeddingsRequest:
     """The content of a request for embeddings. ``inputs`` has the token ids of each text; ``dimensions`` None means all."""
 
     inputs: list[list[int]]
@@ -36,14 +36,14 @@ class AskedEmbeddings:
     def tokens(self) -> int:
         return sum(map(len, self.inputs))
 
-    def written(self, embedding: Embedding) -> list[float] | str:
+    def formatted(self, embedding: Embedding) -> list[float] | str:
         """Return the first dimensions of an embedding, scaled to length 1, as a list or as 32-bit floats in base64."""
         short = embedding[: self.dimensions].astype(np.float64)
         scaled = (short / (np.linalg.norm(short) or 1.0)).astype("<f4")
         return base64.b64encode(scaled.tobytes()).decode() if self.is_base64 else [float(number) for number in scaled]
 
 
-def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbeddings:
+def read_embeddings(record: Mapping[str, Any], served: Served) -> EmbeddingsRequest:
     """Return the content of a request for ``/v1/embeddings``."""
     given = Parameters(record, {"model", "input", "dimensions", "encoding_format"}, {})
     engine = served.generator.engine
@@ -56,7 +56,7 @@ def read_embeddings(record: Mapping[str, Any], served: Served) -> AskedEmbedding
     dimensions = None if given.get("dimensions") is None else given.whole_number("dimensions", 1)
     if dimensions is not None and dimensions > engine.embedding_length:
         raise wrong("dimensions", f"must be at most {engine.embedding_length:,}, the number of dimensions of this model")
-    return AskedEmbeddings(_read_inputs(given, served), dimensions, form == "base64")
+    return EmbeddingsRequest(_read_inputs(given, served), dimensions, form == "base64")
 
 
 def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
@@ -77,7 +77,7 @@ def _read_inputs(given: Parameters, served: Served) -> list[list[int]]:
     return inputs
 
 
-async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Model) -> bytes:
+async def answer_embeddings(request: Request, wanted: EmbeddingsRequest, model: Model) -> bytes:
     """Return the response to a request for embeddings, as JSON. Other requests may be served between two of its texts."""
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[Embedding | Exception] = asyncio.Queue()
@@ -85,30 +85,30 @@ async def answer_embeddings(request: Request, asked: AskedEmbeddings, model: Mod
     def receive(number: int, item: Embedding | Exception) -> None:
         loop.call_soon_threadsafe(arrived.put_nowait, item)
 
-    ticket = Ticket(receive)
-    ticket.texts = [_embedding_of(ids, model) for ids in asked.inputs]
-    model.line.add(ticket)
+    queued = QueuedRequest(receive)
+    queued.texts = [_embedding_of(ids, model) for ids in wanted.inputs]
+    model.queue.add(queued)
     gone = asyncio.create_task(_disconnected(request, arrived))
     found: list[Embedding] = []
     try:
-        while len(found) < len(asked.inputs):
+        while len(found) < len(wanted.inputs):
             item = await arrived.get()
             if isinstance(item, Exception):
                 raise item
             found.append(item)
     finally:
-        model.line.cancel(ticket)
+        model.queue.cancel(queued)
         gone.cancel()
     # Many embeddings take seconds; the thread leaves the event loop free for other requests.
-    return await asyncio.to_thread(_json_of, found, asked, model)
+    return await asyncio.to_thread(_json_of, found, wanted, model)
 
 
-def _json_of(found: list[Embedding], asked: AskedEmbeddings, model: Model) -> bytes:
+def _json_of(found: list[Embedding], wanted: EmbeddingsRequest, model: Model) -> bytes:
     data = [
-        long_json({"object": "embedding", "index": place, "embedding": asked.written(embedding)})
+        long_json({"object": "embedding", "index": place, "embedding": wanted.formatted(embedding)})
         for place, embedding in enumerate(found)
     ]
-    usage = {"prompt_tokens": asked.tokens, "total_tokens": asked.tokens}
+    usage = {"prompt_tokens": wanted.tokens, "total_tokens": wanted.tokens}
     return long_json({"data": data, "object": "list", "model": model.served.name, "usage": usage})
 
 

@@ -11,22 +11,22 @@ from typing import Any
 from hf_sgpe.errors import SGPEError
 
 
-class LineFullError(SGPEError):
+class QueueFullError(SGPEError):
     """An error for a request when too many others are already waiting."""
 
 
-class LineClosedError(SGPEError):
+class QueueClosedError(SGPEError):
     """An error for requests while the server is shutting down."""
 
     def __init__(self) -> None:
         super().__init__("the server is shutting down")
 
 
-class Ticket:
+class QueuedRequest:
     """A request for one or more texts, each of which is an iterator.
 
     Args:
-        receive: Callback that gets the index of a text, and an item from its iterator or the error that ended the ticket.
+        receive: Callback that gets the index of a text, and an item from its iterator or the error that ended the request.
             It usually runs in the thread of the queue. It must raise no exception, and ignore calls after an error.
     """
 
@@ -41,18 +41,18 @@ class Ticket:
         return self._is_cancelled
 
 
-class Line:
-    """A queue of tickets, and the thread that serves them. After each text, a ticket with remaining texts moves to the end
-    of the queue, so that a request for many texts does not delay other requests. At most ``most`` tickets wait.
+class RequestQueue:
+    """A queue of requests, and the thread that serves them. After each text, a request with remaining texts moves to the end
+    of the queue, so that a request for many texts does not delay other requests. At most ``most`` requests wait.
     """
 
     def __init__(self, most: int) -> None:
         self.most = most
-        self._waiting: deque[Ticket] = deque()
-        self._running: Ticket | None = None
+        self._waiting: deque[QueuedRequest] = deque()
+        self._running: QueuedRequest | None = None
         self._is_closed = False
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._work, name="hf_sgpe-line", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="hf_sgpe-queue", daemon=True)
         self._thread.start()
 
     def __len__(self) -> int:
@@ -64,37 +64,37 @@ class Line:
         with self._changed:
             return len(self._waiting)
 
-    def add(self, ticket: Ticket) -> None:
-        """Add a ticket at the end of the queue, or raise a `LineFullError` or `LineClosedError`."""
+    def add(self, request: QueuedRequest) -> None:
+        """Add a request at the end of the queue, or raise a `QueueFullError` or `QueueClosedError`."""
         with self._changed:
             if self._is_closed:
-                raise LineClosedError
+                raise QueueClosedError
             if len(self._waiting) + (self._running is not None) > self.most:
-                raise LineFullError(f"{self.most:,} requests are already waiting: try again later")
-            self._waiting.append(ticket)
+                raise QueueFullError(f"{self.most:,} requests are already waiting: try again later")
+            self._waiting.append(request)
             self._changed.notify()
 
-    def cancel(self, ticket: Ticket) -> None:
-        """Remove a ticket from the queue, or end it before its next token."""
+    def cancel(self, request: QueuedRequest) -> None:
+        """Remove a request from the queue, or end it before its next token."""
         with self._changed:
-            ticket._is_cancelled = True
-            if ticket in self._waiting:
-                self._waiting.remove(ticket)
+            request._is_cancelled = True
+            if request in self._waiting:
+                self._waiting.remove(request)
 
     def close(self) -> None:
-        """Accept no more tickets, and end all tickets with a `LineClosedError`."""
+        """Accept no more requests, and end all requests with a `QueueClosedError`."""
         with self._changed:
             self._is_closed = True
             ended = [*self._waiting, *([self._running] if self._running else [])]
             self._waiting.clear()
-            for ticket in ended:
-                if not ticket._is_cancelled:
-                    ticket._is_cancelled = True
-                    ticket.receive(ticket._next, LineClosedError())
+            for request in ended:
+                if not request._is_cancelled:
+                    request._is_cancelled = True
+                    request.receive(request._next, QueueClosedError())
             self._changed.notify()
 
     def finish(self) -> None:
-        """Accept no more tickets, but serve those that are already in the queue."""
+        """Accept no more requests, but serve those that are already in the queue."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -104,21 +104,21 @@ class Line:
         self._thread.join()
 
     def _work(self) -> None:
-        while (ticket := self._first()) is not None:
-            number = ticket._next
-            ticket._next += 1
+        while (request := self._first()) is not None:
+            number = request._next
+            request._next += 1
             try:
-                with closing(ticket.texts[number]) as text:  # type: ignore[type-var]
+                with closing(request.texts[number]) as text:  # type: ignore[type-var]
                     for item in text:
-                        if ticket.is_cancelled():
+                        if request.is_cancelled():
                             break
-                        ticket.receive(number, item)
+                        request.receive(number, item)
             except Exception as error:
-                self._end(ticket, error, number)
+                self._end(request, error, number)
             else:
-                self._end(ticket)
+                self._end(request)
 
-    def _first(self) -> Ticket | None:
+    def _first(self) -> QueuedRequest | None:
         with self._changed:
             while not self._waiting:
                 if self._is_closed:
@@ -127,13 +127,13 @@ class Line:
             self._running = self._waiting.popleft()
             return self._running
 
-    def _end(self, ticket: Ticket, error: Exception | None = None, number: int = 0) -> None:
+    def _end(self, request: QueuedRequest, error: Exception | None = None, number: int = 0) -> None:
         with self._changed:
             self._running = None
-            if ticket.is_cancelled():
+            if request.is_cancelled():
                 return
             if error is not None:
-                ticket._is_cancelled = True
-                ticket.receive(number, error)
-            elif ticket._next < len(ticket.texts):
-                self._waiting.append(ticket)
+                request._is_cancelled = True
+                request.receive(number, error)
+            elif request._next < len(request.texts):
+                self._waiting.append(request)

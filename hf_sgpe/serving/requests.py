@@ -43,7 +43,7 @@ class Served:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompletionRequest:
     """The content of a request.
 
     Args:
@@ -126,33 +126,33 @@ def _no_number(name: str) -> Any:
     raise RequestError(f"the body is not JSON ({name} is not a number of JSON)")
 
 
-def read_completion(record: Mapping[str, Any], served: Served) -> Asked:
+def read_completion(record: Mapping[str, Any], served: Served) -> CompletionRequest:
     """Return the content of a request for ``/v1/completions``."""
     given = Parameters(record, {*_COMMON, *_COMPLETION}, {**_WITHOUT_EFFECT, "suffix": ("",), "best_of": (1,)})
     prompts = given.texts_or_ids("prompt")
     _check_count(given, served, len(prompts))  # before prompts are encoded, which takes more time
     encode = read_encoder(given, served.generator)
     ids = [encode(well_formed(part)) if isinstance(part, str) else part for part in prompts]
-    asked = _asked(given, served, ids, 16, ("max_tokens",), least_tokens=0)
-    asked = _with_rule(asked, *read_rule(given, served.generator))
+    wanted = _completion_request(given, served, ids, 16, ("max_tokens",), least_tokens=0)
+    wanted = _with_rule(wanted, *read_rule(given, served.generator))
     if given.get("logprobs") is not None:
-        asked = replace(asked, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
+        wanted = replace(wanted, top=given.whole_number("logprobs", 0, _MOST_TOP, least=0))
     if not given.flag("echo"):
-        return asked
-    if asked.rule is not None and asked.top is not None:
+        return wanted
+    if wanted.rule is not None and wanted.top is not None:
         raise wrong("echo", "with logprobs cannot be combined with structured output: leave one out")
     with about("prompt"):
-        return replace(asked, echo=[served.generator.tokenizer.decode(ids) for ids in asked.prompts])
+        return replace(wanted, echo=[served.generator.tokenizer.decode(ids) for ids in wanted.prompts])
 
 
-def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
+def read_chat(record: Mapping[str, Any], served: Served) -> CompletionRequest:
     """Return the content of a request for ``/v1/chat/completions``."""
     given = Parameters(record, {*_COMMON, *_CHAT}, {**_WITHOUT_EFFECT, **_OF_CHATS})
     chat = _chat_of(served)
     tool_use = _read_tools(given, served)
     _check_count(given, served, 1)
     ids = _read_conversation(given, served, tool_use)
-    asked = _asked(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
+    wanted = _completion_request(given, served, [ids], served.limits.max_new_tokens, ("max_completion_tokens", "max_tokens"))
     top = given.whole_number("top_logprobs", 0, _MOST_TOP, least=0)
     has_logprobs = given.flag("logprobs")
     if top and not has_logprobs:
@@ -164,11 +164,11 @@ def read_chat(record: Mapping[str, Any], served: Served) -> Asked:
         served.generator,
         ids,
         last=read_messages(given.get("messages"), chat.template)[-1] if continues else None,
-        skips_special=asked.options.skip_special_tokens,
+        skips_special=wanted.options.skip_special_tokens,
     )
-    asked = replace(asked, options=chat.ending(asked.options), tool_use=tool_use, thinking=thinking)
-    asked = _with_rule(asked, rule, left_out)
-    return replace(asked, top=top if has_logprobs else None, continues=continues)
+    wanted = replace(wanted, options=chat.ending(wanted.options), tool_use=tool_use, thinking=thinking)
+    wanted = _with_rule(wanted, rule, left_out)
+    return replace(wanted, top=top if has_logprobs else None, continues=continues)
 
 
 def read_tokenize(record: Mapping[str, Any], served: Served) -> tuple[list[int], bool]:
@@ -215,12 +215,12 @@ def _chat_of(served: Served) -> Chat:
     return served.chat
 
 
-def _with_rule(asked: Asked, rule: Rule | None, left_out: tuple[str, ...]) -> Asked:
+def _with_rule(wanted: CompletionRequest, rule: Rule | None, left_out: tuple[str, ...]) -> CompletionRequest:
     """Return the request with the rule that its answers must follow, if any. The rule decides where an answer ends."""
-    for name, is_set in (("ignore_eos", asked.options.ignore_eos), ("min_tokens", asked.options.min_new_tokens)):
+    for name, is_set in (("ignore_eos", wanted.options.ignore_eos), ("min_tokens", wanted.options.min_new_tokens)):
         if rule is not None and is_set:
             raise wrong(name, "cannot be combined with structured output, which ends an answer: leave one out")
-    return replace(asked, rule=rule, left_out=left_out)
+    return replace(wanted, rule=rule, left_out=left_out)
 
 
 def _check_count(given: Parameters, served: Served, prompts: int) -> None:
@@ -229,7 +229,7 @@ def _check_count(given: Parameters, served: Served, prompts: int) -> None:
         raise RequestError(f"n: the request asks for {answers:,} answers, and the maximum is {most:,}", param="n")
 
 
-def _asked(
+def _completion_request(
     given: Parameters,
     served: Served,
     prompts: list[list[int]],
@@ -237,7 +237,7 @@ def _asked(
     names: tuple[str, ...],
     *,
     least_tokens: int = 1,
-) -> Asked:
+) -> CompletionRequest:
     limits, context = served.limits, served.generator.engine.context_length
     most = given.whole_number(
         given.one_of(names), min(max_tokens, limits.max_new_tokens), limits.max_new_tokens, least=least_tokens
@@ -263,7 +263,7 @@ def _asked(
     settings = Parameters(settings or {}, {"include_usage"}, {"include_obfuscation": (False,)}, "stream_options.")
     options = _with_stopping(given, options, served.generator)
     n = given.whole_number("n", 1)
-    return Asked(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
+    return CompletionRequest(prompts, options, n, is_streamed, settings.flag("include_usage"), has_answers=most > 0)
 
 
 def _with_stopping(given: Parameters, options: GenerationOptions, generator: TextGenerator) -> GenerationOptions:

@@ -29,9 +29,9 @@ from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
 from hf_sgpe.serving.limits import THREADS
 from hf_sgpe.serving.monitoring import CLIENT_GONE, CONTENT_TYPE, Metrics, Monitor, Observed
 from hf_sgpe.serving.parameters import RequestError, about, busy
-from hf_sgpe.serving.request_queue import Line, LineClosedError, LineFullError, Ticket
+from hf_sgpe.serving.request_queue import QueueClosedError, QueuedRequest, QueueFullError, RequestQueue
 from hf_sgpe.serving.requests import (
-    Asked,
+    CompletionRequest,
     Served,
     read_chat,
     read_completion,
@@ -96,30 +96,30 @@ def create_app(
         return read_json(body) if len(body) < _SHORT else await asyncio.to_thread(read_json, body)
 
     async def read_for_model(
-        request: Request, read_asked: Callable[[Mapping[str, Any], Served], Content]
+        request: Request, read_request: Callable[[Mapping[str, Any], Served], Content]
     ) -> tuple[Content, Model]:
         models: Models = request.app.state.models
         record = await read(request)
         while True:
             model = models.pick(record.get("model"))
             # Encoding a long prompt takes time; the thread leaves the event loop free for other requests.
-            asked = await asyncio.to_thread(read_asked, record, model.served)
+            wanted = await asyncio.to_thread(read_request, record, model.served)
             if models.has(model):
-                return asked, model
+                return wanted, model
             # The model was replaced in the meantime: read the request again for the new model.
 
     async def completions(request: Request) -> Response:
-        asked, model = await read_for_model(request, read_completion)
-        return _queue(request, asked, Completion(asked, model.served), model)
+        wanted, model = await read_for_model(request, read_completion)
+        return _queue(request, wanted, Completion(wanted, model.served), model)
 
     async def chat_completions(request: Request) -> Response:
-        asked, model = await read_for_model(request, read_chat)
-        return _queue(request, asked, ChatCompletion(asked, model.served), model)
+        wanted, model = await read_for_model(request, read_chat)
+        return _queue(request, wanted, ChatCompletion(wanted, model.served), model)
 
     async def embeddings(request: Request) -> Response:
-        asked, model = await read_for_model(request, read_embeddings)
-        request.state.observed.prompt_tokens = asked.tokens
-        return Response(await answer_embeddings(request, asked, model), media_type="application/json")
+        wanted, model = await read_for_model(request, read_embeddings)
+        request.state.observed.prompt_tokens = wanted.tokens
+        return Response(await answer_embeddings(request, wanted, model), media_type="application/json")
 
     async def tokenize(request: Request) -> Response:
         (ids, with_spellings), model = await read_for_model(request, read_tokenize)
@@ -205,45 +205,47 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
-def _queue(request: Request, asked: Asked, form: Completion, model: Model) -> Response:
-    answer = _Answer(form, request.state.observed, model.line)
+def _queue(request: Request, wanted: CompletionRequest, form: Completion, model: Model) -> Response:
+    answer = _Answer(form, request.state.observed, model.queue)
     with about("messages" if isinstance(form, ChatCompletion) else "prompt"):
-        answer.ticket.texts = [
-            _pieces(model.served, asked, ids, choice, answer.ticket) for ids in asked.prompts for choice in range(asked.n)
+        answer.queued.texts = [
+            _pieces(model.served, wanted, ids, choice, answer.queued) for ids in wanted.prompts for choice in range(wanted.n)
         ]
-    model.line.add(answer.ticket)
-    request.state.observed.prompt_tokens = sum(map(len, asked.prompts))
+    model.queue.add(answer.queued)
+    request.state.observed.prompt_tokens = sum(map(len, wanted.prompts))
     return answer
 
 
-def _pieces(served: Served, asked: Asked, ids: list[int], choice: int, ticket: Ticket) -> Iterator[Piece]:
+def _pieces(
+    served: Served, wanted: CompletionRequest, ids: list[int], choice: int, queued: QueuedRequest
+) -> Iterator[Piece]:
     generator = served.generator
-    options = asked.options_of(choice) if asked.has_answers else None
-    if asked.scores_prompts:
-        return generator.pieces_with_prompt(ids, options, top=asked.top or 0, is_over=ticket.is_cancelled)
+    options = wanted.options_of(choice) if wanted.has_answers else None
+    if wanted.scores_prompts:
+        return generator.pieces_with_prompt(ids, options, top=wanted.top or 0, is_over=queued.is_cancelled)
     if options is None:
         return (nothing for nothing in (Piece("", 0, "length"),))  # a generator, because the queue closes it
     pieces = generator.pieces(
         ids,
         options,
-        top=asked.top,
-        is_over=ticket.is_cancelled,
-        is_message=not asked.continues,
-        marks=asked.marks,
-        watch=asked.watch(generator),
+        top=wanted.top,
+        is_over=queued.is_cancelled,
+        is_message=not wanted.continues,
+        marks=wanted.marks,
+        watch=wanted.watch(generator),
     )
-    return asked.reading(pieces, partial(generator.tokenizer.decode, ids))
+    return wanted.reading(pieces, partial(generator.tokenizer.decode, ids))
 
 
 class _Answer(Response):
     """A response that waits for the answers to a request, and sends them whole or as a stream of events."""
 
-    def __init__(self, form: Completion, observed: Observed, line: Line) -> None:
+    def __init__(self, form: Completion, observed: Observed, queue: RequestQueue) -> None:
         super().__init__()
-        self.ticket = Ticket(self._put)
+        self.queued = QueuedRequest(self._put)
         self._form = form
         self._observed = observed
-        self._line = line
+        self._queue = queue
         # The number of items is not limited, so that a slow client does not block the thread of the queue.
         self._items: deque[tuple[int, Piece | Exception]] = deque()
         self._loop = asyncio.get_running_loop()
@@ -254,32 +256,32 @@ class _Answer(Response):
         if isinstance(item, Piece):
             self._observed.arrived(number, item.generated, item.reused)
         # If the answer is sent as a whole, the event loop is not woken up for each token.
-        if self._form.asked.is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
+        if self._form.wanted.is_streamed or isinstance(item, Exception) or item.finish_reason is not None:
             self._loop.call_soon_threadsafe(self._has_items.set)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watching = asyncio.create_task(self._watch(receive))
         try:
             with suppress(ClientDisconnect):
-                if self._form.asked.is_streamed:
+                if self._form.wanted.is_streamed:
                     await self._send_events(send)
                 else:
                     response = await self._whole()
                     await response(scope, receive, send)
         finally:
-            self._line.cancel(self.ticket)
+            self._queue.cancel(self.queued)
             watching.cancel()
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._line.cancel(self.ticket)
+        self._queue.cancel(self.queued)
         self._items.appendleft((0, ClientDisconnect()))
         self._has_items.set()
 
     async def _pieces(self) -> AsyncIterator[tuple[int, Piece]]:
         """Yield each piece as it arrives, with the number of its choice, until all choices are complete."""
-        choices = len(self.ticket.texts)
+        choices = len(self.queued.texts)
         while choices:
             await self._has_items.wait()
             self._has_items.clear()
@@ -293,7 +295,7 @@ class _Answer(Response):
                 yield number, item
 
     async def _whole(self) -> Response:
-        answers: list[list[Piece]] = [[] for _ in self.ticket.texts]
+        answers: list[list[Piece]] = [[] for _ in self.queued.texts]
         try:
             async for number, piece in self._pieces():
                 answers[number].append(piece)
@@ -303,11 +305,11 @@ class _Answer(Response):
             return _refusal(_error_of(error))
         # Thousands of log-probabilities take seconds; the thread leaves the event loop free for other requests.
         body = await asyncio.to_thread(self._form.whole, answers)
-        return Response(body, headers=_about_rule(self._form.asked), media_type="application/json")
+        return Response(body, headers=_about_rule(self._form.wanted), media_type="application/json")
 
     async def _send_events(self, send: Send) -> None:
         fields = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
-        headers = Headers({**fields, **_about_rule(self._form.asked)})
+        headers = Headers({**fields, **_about_rule(self._form.wanted)})
         await send({"type": "http.response.start", "status": 200, "headers": headers.raw})
         async for body in self._events():
             await send({"type": "http.response.body", "body": body, "more_body": True})
@@ -334,17 +336,17 @@ class _Answer(Response):
             yield DONE
 
 
-def _about_rule(asked: Asked) -> dict[str, str]:
+def _about_rule(wanted: CompletionRequest) -> dict[str, str]:
     # The names are the client's. A line end in one would begin another header, and HTTP allows no space at the end.
-    left_out = "; ".join(asked.left_out).encode("unicode_escape").decode()[:_MOST_IN_HEADER].strip()
+    left_out = "; ".join(wanted.left_out).encode("unicode_escape").decode()[:_MOST_IN_HEADER].strip()
     return {"X-Constraints-Left-Out": left_out} if left_out else {}
 
 
 def _error_of(error: Exception) -> RequestError:
     """Convert a failure while a request is answered to the error that the server sends to the client."""
-    if isinstance(error, LineFullError):
+    if isinstance(error, QueueFullError):
         return busy(error)
-    if isinstance(error, LineClosedError):
+    if isinstance(error, QueueClosedError):
         return RequestError(str(error), status=503, type="server_error", code="shutting_down")
     if isinstance(error, RuleError):
         return RequestError(str(error))

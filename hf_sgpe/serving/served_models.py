@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from hf_sgpe.serving.parameters import RequestError, kind, wrong
-from hf_sgpe.serving.request_queue import Line
+from hf_sgpe.serving.request_queue import RequestQueue
 from hf_sgpe.serving.requests import Served
 
 
@@ -17,7 +17,7 @@ class Model:
 
     def __init__(self, served: Served) -> None:
         self.served = served
-        self.line = Line(served.limits.max_waiting)
+        self.queue = RequestQueue(served.limits.max_waiting)
         self._created = int(time.time())
 
     @property
@@ -33,7 +33,7 @@ class Model:
 
     def leave(self) -> None:
         """Answer the requests in the queue, and free the model's memory."""
-        self.line.join()
+        self.queue.join()
         self.served.generator.close()
 
 
@@ -71,29 +71,29 @@ class Models:
         self._leaving = [(model, thread) for model, thread in self._leaving if thread.is_alive()]
         for model in before.values():
             if not self.has(model):
-                model.line.finish()
+                model.queue.finish()
                 thread = threading.Thread(target=model.leave, name="hf_sgpe-leaving", daemon=True)
                 self._leaving.append((model, thread))
                 thread.start()
 
     @property
     def running(self) -> int:
-        return sum(max(len(model.line) - model.line.waiting, 0) for model in self._models())
+        return sum(max(len(model.queue) - model.queue.waiting, 0) for model in self._models())
 
     @property
     def waiting(self) -> int:
-        return sum(model.line.waiting for model in self._models())
+        return sum(model.queue.waiting for model in self._models())
 
     def close(self) -> None:
         """End all requests with an error."""
         for model in self._models():
-            model.line.close()
+            model.queue.close()
             model.served.generator.end_trials()
 
     def join(self) -> None:
         """Wait for the threads of the queues to end, after `close`."""
         for model in self:
-            model.line.join()
+            model.queue.join()
         for _, thread in self._leaving:
             thread.join()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hf_sgpe.serving.request_queue import Line
+from hf_sgpe.serving.request_queue import RequestQueue
 from hf_sgpe.serving.requests import Served
 
 for _package in ("starlette", "uvicorn"):
@@ -34,9 +34,9 @@ class Running:
         wait_until(lambda: self.server.started)
 
     @property
-    def line(self) -> Line:
-        line: Line = self.app.state.models.pick(None).line
-        return line
+    def queue(self) -> RequestQueue:
+        queue: RequestQueue = self.app.state.models.pick(None).queue
+        return queue
 
     def stop(self) -> None:
         if self._thread.is_alive():

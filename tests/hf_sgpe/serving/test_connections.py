@@ -98,7 +98,7 @@ def test_a_new_connection_stays_open_although_too_many_are_busy(running, engine,
     with connect(running) as first, connect(running) as second:
         for connection in (first, second):
             connection.sendall(request(LONG))
-        wait_until(lambda: len(running.line) == 2)
+        wait_until(lambda: len(running.queue) == 2)
         with connect(running) as new:
             said = engine.said
             wait_until(lambda: engine.said > said + 300)  # the server looks at its connections ten times in a second
@@ -170,7 +170,7 @@ def test_a_client_that_leaves_during_an_answer_gets_no_more_of_any_choice(runnin
         connection.sendall(request({**LONG, **options}))
         wait_until(lambda: engine.said > 100)
         assert engine.ended == 0
-    wait_until(lambda: not len(running.line))
+    wait_until(lambda: not len(running.queue))
     assert len(engine.asked) == engine.ended == 1
 
 
@@ -181,9 +181,9 @@ def test_a_client_that_leaves_while_waiting_is_never_answered(running, engine, s
         wait_until(lambda: len(engine.asked) == 1)
         with connect(running) as second:
             second.sendall(request({**LONG, "stream": stream}))
-            wait_until(lambda: len(running.line) == 2)
-        wait_until(lambda: len(running.line) == 1)
-    wait_until(lambda: not len(running.line))
+            wait_until(lambda: len(running.queue) == 2)
+        wait_until(lambda: len(running.queue) == 1)
+    wait_until(lambda: not len(running.queue))
     assert len(engine.asked) == engine.ended == 1
 
 

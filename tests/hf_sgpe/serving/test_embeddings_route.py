@@ -91,17 +91,17 @@ def test_wrong_requests_are_refused_by_name(client, given, param, problem):
 
 
 def test_other_requests_are_answered_while_many_embeddings_are_written(served, client, monkeypatch):
-    from hf_sgpe.serving.embeddings import AskedEmbeddings
+    from hf_sgpe.serving.embeddings import EmbeddingsRequest
 
     begun, may_go_on = threading.Event(), threading.Event()
-    written = AskedEmbeddings.written
+    written = EmbeddingsRequest.formatted
 
     def slow(asked, embedding):
         begun.set()
         assert may_go_on.wait(60)
         return written(asked, embedding)
 
-    monkeypatch.setattr(AskedEmbeddings, "written", slow)
+    monkeypatch.setattr(EmbeddingsRequest, "formatted", slow)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(client.embeddings.create(model="m", input=["a", "b"])))
     thread.start()
@@ -136,7 +136,7 @@ def test_a_request_waits_in_line_and_ends_with_its_client(served, client, monkey
         client.with_options(timeout=0.2).embeddings.create(model="m", input=["a", "b", "c"])
     assert begun.is_set()
     may_go_on.set()
-    wait_until(lambda: len(client.running.line) == 0)
+    wait_until(lambda: len(client.running.queue) == 0)
     answers = []
     threads = [
         threading.Thread(target=lambda: answers.append(client.embeddings.create(model="m", input=["a", "b"])))

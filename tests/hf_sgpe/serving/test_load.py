@@ -82,7 +82,7 @@ def test_answers_of_many_clients_are_neither_mixed_nor_lost(generator, sample):
                 requests[place : place + CLIENTS] = [
                     (*request, job.result()) for request, job in zip(requests[place : place + CLIENTS], jobs, strict=True)
                 ]
-        wait_until(lambda: not len(running.line))
+        wait_until(lambda: not len(running.queue))
     assert set(threading.enumerate()) <= threads
     stayed = [(record, texts) for record, goes_after, texts in requests if goes_after is None]
     assert count / 2 < len(stayed) < count * 3 / 4
