@@ -276,6 +276,7 @@ def test_reads_other_shapes_of_the_same_thing(saved):
     content["model"]["merges"] = [" ".join(merge) for merge in content["model"]["merges"]]
     content["normalizer"] = {"type": "Sequence", "normalizers": [{"type": "NFC"}]}
     content["post_processor"] = None
+    content["model"] |= {"dropout": 0.0, "continuing_subword_prefix": "", "end_of_word_suffix": ""}
     assert tokenizer_json.from_dict(content).merges == expected.merges
     content["pre_tokenizer"]["pretokenizers"][:-1] = [removing(SPLIT_PATTERNS["gpt2"])]
     text = "ශ්‍රී, it's  x\n"

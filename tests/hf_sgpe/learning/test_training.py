@@ -278,6 +278,26 @@ def test_bad_configurations_are_named(options, message):
         TrainingConfig(**{"vocab_size": 999, **options})
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"vocab_size": 257},
+        {"recipe": "bpe", "vocab_size": 256, "special_tokens": []},
+        {"pad_token": "<|x|>", "vocab_size": 258},
+        {"min_frequency": 1},
+        {"min_unit_frequency": 1},
+        {"model_max_length": 1},
+        {"cut_cost": 0},
+        {"letter_coverage": 0},
+        {"letter_coverage": 1, "syllable_coverage": 1},
+    ],
+)
+def test_the_least_values_are_allowed(options):
+    config = TrainingConfig(**{"vocab_size": 999, **options})
+    for name, value in options.items():
+        assert getattr(config, name) == (tuple(value) if isinstance(value, list) else value)
+
+
 def test_a_script_left_out_is_noticed(sample, caplog):
     train([sample["si"], sample["hi"]], vocab_size=3000)
     assert "of the words are in devanagari, which is not among the scripts" in caplog.text

@@ -279,6 +279,14 @@ def test_tokens_of_texts_and_of_chats(endless):
         assert refusal.value.body["error"]["param"] == param
 
 
+def test_a_request_may_ask_for_as_many_answers_as_the_limit(endless):
+    for prompt, n in (("a", 16), (["a"] * 8, 2), (["a"] * 16, 1)):
+        assert read_completion({"prompt": prompt, "n": n}, endless).n == n
+
+
 def test_limits_are_checked():
+    for name in ("max_body", "max_new_tokens", "max_choices"):
+        assert getattr(Limits(**{name: 1}), name) == 1
+    assert Limits(max_waiting=0).max_waiting == 0
     with pytest.raises(SGPEError, match="--max-choices must be at least 1, not 0"):
         Limits(max_choices=0)

@@ -1,6 +1,7 @@
 import copy
 import json
 import pickle
+import re
 
 import pytest
 from hypothesis import given, strategies as st
@@ -9,8 +10,15 @@ from support.small_tokenizers import with_specials
 from support.texts import chunked
 
 from hf_sgpe import BPETokenizer, SGPEError, SGPETokenizerFast, TrainingConfig, WordCounts, train_from_counts
+from hf_sgpe.vocabulary.special_tokens import any_of
 
 pytestmark = pytest.mark.kernels
+
+
+@given(names=st.frozensets(st.text("ab.|", min_size=1, max_size=5), max_size=8), text=st.text("ab.|x", max_size=30))
+def test_the_longest_name_is_found_at_the_leftmost_place(names, text):
+    literal = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
+    assert any_of(names).findall(text) == re.findall(literal, text)
 
 
 @pytest.mark.parametrize(
