@@ -45,6 +45,12 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(values)
 
 
+def sentences(about: str, **values: Any) -> list[str]:
+    """Return the lines of a macro in ``sentences.md.jinja``, which are Markdown."""
+    macro = getattr(_environment().get_template("sentences.md.jinja").module, about)
+    return list(filter(None, macro(**values).split("\n")))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -63,10 +69,12 @@ def _environment() -> Environment:
         "block": _block,
         "visible": visible,
         "json": as_json,
+        "code": code,
+        "listed": listed,
         # "</script" would end a script element of HTML.
         "json_in_script": lambda value: Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c")),
     }
-    environment.globals |= {"version": __version__, "font_stack": font_stack, "colours": COLOURS}
+    environment.globals |= {"version": __version__, "font_stack": font_stack, "colours": COLOURS, "sentences": sentences}
     return environment
 
 
