@@ -47,8 +47,11 @@ def render(template: str, **values: Any) -> str:
 
 def sentences(about: str, **values: Any) -> list[str]:
     """Return the lines of a macro in ``sentences.md.jinja``, which are Markdown."""
-    macro = getattr(_environment().get_template("sentences.md.jinja").module, about)
-    return list(filter(None, macro(**values).split("\n")))
+    return list(filter(None, render_macro("sentences.md.jinja", about, **values).split("\n")))
+
+
+def render_macro(template: str, macro: str, **values: Any) -> str:
+    return str(getattr(_environment().get_template(template).module, macro)(**values))
 
 
 @cache

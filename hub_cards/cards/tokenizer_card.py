@@ -11,7 +11,7 @@ import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
@@ -34,7 +34,7 @@ from hub_cards.cards.seal import (
     seal,
 )
 from hub_cards.cards.tables import Tables
-from hub_cards.markup import as_json, render
+from hub_cards.markup import render, render_macro
 from hub_cards.pictures.drawing import Picture, colour_of, mark
 from hub_cards.pictures.plots import draw
 
@@ -45,48 +45,14 @@ logger = logging.getLogger(__name__)
 
 TAGS = ("tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable")
 
-# Heading, programming language, and code.
+_EXAMPLES = "code_examples.md.jinja"
+# Heading, programming language, and macro of `_EXAMPLES`.
 _LOADING = (
-    (
-        "In transformers",
-        "python",
-        """from transformers import AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained({name})
-ids = tokenizer({sample})["input_ids"]
-print(ids)  # {ids}
-print(*map(tokenizer.decode, ids), sep="|")  # {tokens}""",
-    ),
-    (
-        "In transformers.js",
-        "js",
-        """import {{ AutoTokenizer }} from "@huggingface/transformers";
-
-const tokenizer = await AutoTokenizer.from_pretrained({name});
-console.log(tokenizer.encode({sample})); // {ids}""",
-    ),
-    (
-        "In plain tokenizers",
-        "python",
-        """from tokenizers import Tokenizer
-
-tokenizer = Tokenizer.from_pretrained({name})
-print(tokenizer.encode({sample}).ids)  # {ids}""",
-    ),
-    (
-        "With `hf_sgpe`, which returns the same ids many times faster",
-        "python",
-        """from hf_sgpe import SGPETokenizerFast
-
-tokenizer = SGPETokenizerFast.from_pretrained({name})
-print(tokenizer([{sample}])["input_ids"])  # [{ids}]""",
-    ),
+    ("In transformers", "python", "transformers"),
+    ("In transformers.js", "js", "javascript"),
+    ("In plain tokenizers", "python", "tokenizers"),
+    ("With `hf_sgpe`, which returns the same ids many times faster", "python", "hf_sgpe"),
 )
-_CHATTING = """from transformers import AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained({name})
-messages = [{{"role": "user", "content": {sample}}}]
-print(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))"""
 
 
 def write_card(
@@ -239,12 +205,12 @@ class _Card:
         """Return examples of code that loads the tokenizer, each as (heading, programming language, code)."""
         tokenizer, sample = self.facts.tokenizer, self.facts.sample
         ids = tokenizer.encode(sample, add_special_tokens=True)
-        tokens = "|".join(tokenizer.decode([id]) for id in ids)
-        values = {"name": as_json(self.name), "sample": as_json(sample), "ids": ids, "tokens": tokens}
-        return [(where, kind, code.format(**values)) for where, kind, code in _LOADING]
+        values: dict[str, Any] = {"name": self.name, "sample": sample, "ids": ids}
+        values["tokens"] = "|".join(tokenizer.decode([id]) for id in ids)
+        return [(where, kind, render_macro(_EXAMPLES, macro, **values)) for where, kind, macro in _LOADING]
 
     def chatting(self) -> str:
-        return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
+        return render_macro(_EXAMPLES, "chat", name=self.name, sample=self.facts.sample)
 
     def limits(self) -> list[str]:
         measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
