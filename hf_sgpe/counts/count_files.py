@@ -22,7 +22,7 @@ import numpy as np
 
 from hf_sgpe.corpora.text_files import PARQUET, kind_of
 from hf_sgpe.counts.word_arrays import BUCKETS, Words, bucket_of
-from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.errors import SGPEError, no_words, optional
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.splitting.splitting import Splitting
@@ -183,7 +183,7 @@ def write(
         if needs_words and not total:
             if info.dropped and info.dropped["total"]:
                 raise SGPEError(f"min_count {info.dropped['min_count']} leaves out every word: give a smaller min_count")
-            raise SGPEError("the corpus is empty: it has no words to count")
+            raise no_words("count")
         metadata = {"format": _FORMAT, **info.to_dict(), "first_buckets": first_buckets}
         writer.add_key_value_metadata({_KEY: json.dumps(metadata, ensure_ascii=False)})
     return info
