@@ -70,29 +70,21 @@ class Facts:
 
     @property
     def summary(self) -> str:
-        sort = "BPE" if self.tokenizer.by_characters else "byte-level BPE"
-        kind = f"{sort} tokenizer with {self.tokenizer.vocab_size:,} tokens"
-        if not self.scripts:
-            return f"A {kind}."
-        scripts = f"{len(self.scripts)} scripts" if len(self.scripts) > 5 else listed(map(str.title, self.scripts))
-        tables = [every_script()[name] for name in self.scripts if name in every_script()]
-        units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
-        whole = f"A {kind} that keeps {units} whole: those of {scripts}."
-        bases = [code(one["base"]) for one in self._extensions if one.get("base")]
-        if not bases:
-            return whole
-        kept = "every old token keeps its id"
-        if self._trimmings:
-            kept = "every old token that was not removed keeps its id"
-        if any(one.get("ids") == COMPACT for one in self._trimmings):
-            kept = "some tokens were removed, and the others were renumbered"
-        return f"{whole} It extends {bases[0]}: {kept}."
+        (summary,) = sentences(
+            "summary",
+            tokenizer=self.tokenizer,
+            scripts=list(map(str.title, self.scripts)),
+            by_clusters=all(every_script()[name].by_clusters for name in self.scripts),
+            bases=[one["base"] for one in self._extensions if one.get("base")],
+            trimmed=self._trimmings,
+            compact=any(one.get("ids") == COMPACT for one in self._trimmings),
+        )
+        return summary
 
     @property
     def sample(self) -> str:
         """A few words in the tokenizer's first script."""
-        greetings = (every_script()[script].greeting for script in self.scripts if script in every_script())
-        return next(filter(None, greetings), SAMPLE)
+        return next(filter(None, (every_script()[script].greeting for script in self.scripts)), SAMPLE)
 
     @property
     def word_counts(self) -> str:

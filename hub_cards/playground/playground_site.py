@@ -30,9 +30,6 @@ from hub_cards.markup import as_json, listed, render
 PAGE, CARD = "index.html", "README.md"
 _TOKENIZERS = "tokenizer-*.json"
 _PAGE_FILES = files("hub_cards.playground").joinpath("page")
-_ABOUT = """This page shows typed text as tokens of several tokenizers. The tokenizers run in the browser.
-Written by `hf-sgpe playground`.
-"""
 
 
 def write_playground(
@@ -84,8 +81,7 @@ def write_playground(
         text=text,
         examples=[(script.name.capitalize(), script.greeting) for script in SCRIPTS.values() if script.greeting],
     )
-    head = f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n"
-    written = {PAGE: page, CARD: f"{head}\n{_ABOUT}"}
+    written = {PAGE: page, CARD: render("playground.md.jinja", title=title, page=PAGE)}
     written |= {file: as_json(contents[name], separators=(",", ":")) for name, file in names.items()}
     written |= {each.name: each.read_text(encoding="utf-8") for each in _PAGE_FILES.iterdir()}
     with atomic_directory(target) as there:
