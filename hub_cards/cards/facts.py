@@ -70,14 +70,15 @@ class Facts:
 
     @property
     def summary(self) -> str:
+        bases = [one["base"] for one in self._extensions if one.get("base")] if self.scripts else []
         (summary,) = sentences(
             "summary",
             tokenizer=self.tokenizer,
             scripts=list(map(str.title, self.scripts)),
             by_clusters=all(every_script()[name].by_clusters for name in self.scripts),
-            bases=[one["base"] for one in self._extensions if one.get("base")],
-            trimmed=self._trimmings,
-            compact=any(one.get("ids") == COMPACT for one in self._trimmings),
+            bases=bases,
+            trimmed=bases and self._trimmings,
+            compact=bases and any(one.get("ids") == COMPACT for one in self._trimmings),
         )
         return summary
 

@@ -250,7 +250,7 @@ def find_scripts(
     if not shares:
         if not any(map(str.strip, beginning())):
             if for_extension:
-                raise no_words("learn from", source)
+                raise no_words("learn from", str(source))
             return {}  # the trainer reports that there is no text
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(
