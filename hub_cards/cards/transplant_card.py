@@ -70,14 +70,8 @@ def report_on(
     before: Mapping[str, Mapping[str, Any]],
     after: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the report on a transplanted model as JSON values.
-
-    Args:
-        base: The base model, as the user named it.
-        tokenizer: The new tokenizer, as the user named it.
-        init: The method that initialized the new rows.
-        before: Measurements with the old tokenizer.
-        after: Measurements with the new tokenizer.
+    """Return the report on a transplanted model as JSON values. The measurements were made ``before`` with the old
+    tokenizer, and ``after`` with the new one.
     """
     row_map = done.row_map
     return {

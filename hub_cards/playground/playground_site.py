@@ -63,8 +63,7 @@ def write_playground(
     if target.is_dir() and any(target.iterdir()) and not _is_playground(target):
         raise SGPEError(f"{target} is not empty and has no playground: give a new folder")
     loaded = {name: _loaded(tokenizer) for name, tokenizer in tokenizers.items()}
-    contents = {name: content for name, (content, _) in loaded.items()}
-    names = {name: f"tokenizer-{number}.json" for number, name in enumerate(contents, 1)}
+    names = {name: f"tokenizer-{number}.json" for number, name in enumerate(loaded, 1)}
     if text is None:
         first = next(bpe for _, bpe in loaded.values())
         text = Facts(first).sample if first else SAMPLE
@@ -76,13 +75,13 @@ def write_playground(
     page = render(
         "playground.html.jinja",
         title=title,
-        names=listed(contents),
+        names=listed(loaded),
         data=data,
         text=text,
         examples=[(script.name.capitalize(), script.greeting) for script in SCRIPTS.values() if script.greeting],
     )
     written = {PAGE: page, CARD: render("playground.md.jinja", title=title, page=PAGE)}
-    written |= {file: as_json(contents[name], separators=(",", ":")) for name, file in names.items()}
+    written |= {file: as_json(loaded[name][0], separators=(",", ":")) for name, file in names.items()}
     written |= {each.name: each.read_text(encoding="utf-8") for each in _PAGE_FILES.iterdir()}
     with atomic_directory(target) as there:
         for name, content in written.items():
@@ -96,15 +95,8 @@ def write_playground(
 def push_playground(
     folder: str | os.PathLike[str], repo_id: str, *, private: bool | None = None, token: bool | str | None = None
 ) -> str:
-    """Upload a playground to the Hub as a static Space, in one commit. If the Space does not exist, create it.
-
-    Args:
-        repo_id: ``user/name`` of the Space.
-        private: As in `hub_cards.publishing.uploading.push`.
-        token: As in `hub_cards.publishing.uploading.push`.
-
-    Returns:
-        The address of the Space.
+    """Upload a playground to the Hub as a static Space, in one commit. If the Space does not exist, create it. Return its
+    address. The arguments are those of `hub_cards.publishing.uploading.push`.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
