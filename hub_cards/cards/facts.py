@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
@@ -99,6 +98,7 @@ class Facts:
         longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
         normalization = tokenizer.data.normalization
         steps = [step["type"] for step in normalization.normalizers]  # before the scheme
+        unreachable, near = unreachable_ids(tokenizer.data), alike(tokenizer.vocab)
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
         facts = {
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
@@ -122,8 +122,14 @@ class Facts:
             "Tokens of their own": self._coverage() if self.scripts and self.training else "",
             "Balanced": self._balance(),
             "Words": self._words(),
-            "Tokens that no text gets": self._unreachable,
-            "Tokens nearly alike": self._alike(),
+            "Tokens that no text gets": (
+                f"{len(unreachable):,}: their own bytes are encoded by other tokens, or are in no text"
+                if unreachable
+                else ""
+            ),
+            "Tokens nearly alike": (
+                f"{near['case']:,} that differ only in case from another, {near['space']:,} only in a leading space"
+            ),
         }
         return [(name, value) for name, value in facts.items() if value]
 
@@ -163,15 +169,6 @@ class Facts:
             if share and not least:
                 ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
         return ", and ".join(ways)
-
-    @cached_property
-    def _unreachable(self) -> str:
-        unreachable = unreachable_ids(self.tokenizer.data)
-        return f"{len(unreachable):,}: their own bytes are encoded by other tokens, or are in no text" if unreachable else ""
-
-    def _alike(self) -> str:
-        counts = alike(self.tokenizer.vocab)
-        return f"{counts['case']:,} that differ only in case from another, {counts['space']:,} only in a leading space"
 
     def _balance(self) -> str:
         balance = self.tokenizer.metadata.get("balance")

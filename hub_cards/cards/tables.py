@@ -76,9 +76,6 @@ class Tables:
         """Return the value of a measure in a language, for the tokenizer ``name`` (default: the tokenizer of the card)."""
         return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
 
-    def show(self, measure: Measure, known: Language, name: str) -> str:
-        return measure.show(self.value(measure, known, name))
-
     def heat(self, measure: Measure, known: Language, name: str) -> str:
         """Return how high a cost is, from 0 for the least in the table to 1, on a logarithmic scale; without a cost, ""."""
         value = self.value(measure, known, name)

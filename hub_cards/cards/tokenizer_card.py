@@ -170,6 +170,8 @@ def _values(name: str, facts: Facts, tables: Tables | None) -> dict[str, Any]:
     measured = tables.limits() if tables else ["It has not been measured on any text."]
     return {
         "facts": facts,
+        "summary": facts.summary,
+        "fact_table": facts.table(),
         "tables": tables,
         "tiles": [(f"{tokenizer.vocab_size:,}", "tokens in the vocabulary"), *(tables.tiles() if tables else ())],
         "loading": [(where, kind, render_macro(_EXAMPLES, macro, **example)) for where, kind, macro in _LOADING],
