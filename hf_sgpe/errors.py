@@ -54,6 +54,15 @@ def optional(module: str, need: str, *packages: str, extra: str = "") -> Any:
         raise not_installed(need, *(packages or (module,)), extra=extra) from None
 
 
+def no_words(purpose: str, corpus: str = "") -> SGPEError:
+    """Return the error for a corpus without words.
+
+    >>> str(no_words("count")), str(no_words("learn from", "si.txt"))
+    ('the corpus is empty: it has no words to count', 'si.txt: no words to learn from')
+    """
+    return SGPEError(f"{corpus}: no words to {purpose}" if corpus else f"the corpus is empty: it has no words to {purpose}")
+
+
 def check_matplotlib() -> None:
     """Check that matplotlib is installed. Scripts call this function first, so that they do not fail after an hour of work.
 

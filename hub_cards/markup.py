@@ -45,6 +45,15 @@ def render(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(values)
 
 
+def sentences(about: str, **values: Any) -> list[str]:
+    """Return the lines of a macro in ``sentences.md.jinja``, which are Markdown."""
+    return list(filter(None, render_macro("sentences.md.jinja", about, **values).split("\n")))
+
+
+def render_macro(template: str, macro: str, **values: Any) -> str:
+    return str(getattr(_environment().get_template(template).module, macro)(**values))
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -63,10 +72,12 @@ def _environment() -> Environment:
         "block": _block,
         "visible": visible,
         "json": as_json,
+        "code": code,
+        "listed": listed,
         # "</script" would end a script element of HTML.
         "json_in_script": lambda value: Markup(as_json(value, separators=(",", ":")).replace("<", "\\u003c")),
     }
-    environment.globals |= {"version": __version__, "font_stack": font_stack, "colours": COLOURS}
+    environment.globals |= {"version": __version__, "font_stack": font_stack, "colours": COLOURS, "sentences": sentences}
     return environment
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import no_words
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.formats import tokenizer_json
@@ -90,7 +90,7 @@ def train(
             trainer = TokenizerTrainer(config, workers=workers)
             words = trainer.count(files=corpus)
             if not any(word.strip() for word in words):
-                raise SGPEError(f"{corpus}: no words to learn from")
+                raise no_words("learn from", str(corpus))
             tokenizer = trainer.learn(words)
         tokenizer_json.write(tokenizer.data, folder)
     return Trained(tokenizer, config, words, choice, balanced)

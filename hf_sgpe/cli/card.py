@@ -55,7 +55,7 @@ def card(given: _CardOptions, as_json: Json = False) -> None:
     from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
     from hf_sgpe.evaluation.comparison import compare, texts_of
     from hf_sgpe.evaluation.measurable import load
-    from hf_sgpe.files.hub import check_name
+    from hf_sgpe.files.hub import check_name, public_name, split_name
     from hf_sgpe.tokenizer import BPETokenizer
     from hub_cards.cards.card_of_model import holds_model, write_model_card
     from hub_cards.cards.tokenizer_card import check_card, check_metadata, warn_of_metadata, write_card
@@ -90,7 +90,11 @@ def card(given: _CardOptions, as_json: Json = False) -> None:
     loaded = BPETokenizer.from_pretrained(given.tokenizer)
     if given.name is not None:
         check_name(given.name)
-    name = _name_of(given.tokenizer) if given.name is None else given.name
+        name = given.name
+    elif Path(given.tokenizer).exists():
+        name = public_name(given.tokenizer, of_folder=True)
+    else:
+        name = split_name(given.tokenizer)[0]
     # Fail before minutes of measuring if the card cannot be written.
     check_card(folder, loaded, measured=bool(given.text), replace=given.overwrite)
     evaluations = None
@@ -101,12 +105,3 @@ def card(given: _CardOptions, as_json: Json = False) -> None:
         evaluations = compare(loaded, texts, name=name.rpartition("/")[2], baselines=baselines)
     written = write_card(folder, loaded, name=name, evaluations=evaluations, **card_settings)
     report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
-
-
-def _name_of(tokenizer: str) -> str:
-    from hf_sgpe.files.hub import split_name
-
-    path = Path(tokenizer).resolve()
-    if not path.exists():
-        return split_name(tokenizer)[0]
-    return path.name if path.is_dir() else path.parent.name

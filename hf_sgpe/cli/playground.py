@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP, baseline_option, named_tokenizers
@@ -29,13 +28,11 @@ def playground(given: _PlaygroundOptions, as_json: Json = False) -> None:
     The page is a folder of static files without external dependencies. Any web server or a static Space on the Hub can serve
     it. To try it, run python -m http.server --directory site and open http://localhost:8000 in a browser.
     """
+    from hf_sgpe.files.hub import public_name
     from hub_cards.playground.playground_site import write_playground
 
     sources = named_tokenizers([given.tokenizer], given.baseline)
-    # Do not publish local paths.
-    names = [
-        Path(name).resolve().name if name == source and Path(source).exists() else name for name, source in sources.items()
-    ]
+    names = [public_name(name) if name == source else name for name, source in sources.items()]
     names[0] = given.name or names[0]
     if len(set(names)) < len(names):
         raise SGPEError(

@@ -37,6 +37,7 @@ def report_vocabulary(
     from hf_sgpe.evaluation.token_use import find_counted, holds_text
     from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids
     from hf_sgpe.files.atomic import write_text
+    from hf_sgpe.files.hub import public_name
     from hf_sgpe.files.overwriting import check_new_file
     from hf_sgpe.formats.loading import load
     from hf_sgpe.vocabulary.reserved_tokens import reserved_ids
@@ -67,8 +68,7 @@ def report_vocabulary(
     if picture:
         from hub_cards.pictures.vocabulary_picture import draw_vocabulary
 
-        name = Path(tokenizer).resolve().name if Path(tokenizer).exists() else tokenizer  # local paths are private
-        write_text(picture, draw_vocabulary(health, name).svg())
+        write_text(picture, draw_vocabulary(health, public_name(tokenizer)).svg())
         facts["picture"] = str(picture)
     if as_json:
         print_json(facts)

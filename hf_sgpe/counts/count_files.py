@@ -22,9 +22,10 @@ import numpy as np
 
 from hf_sgpe.corpora.text_files import PARQUET, kind_of
 from hf_sgpe.counts.word_arrays import BUCKETS, Words, bucket_of
-from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.errors import SGPEError, no_words, optional
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.files.unreadable import check_no_pointer
+from hf_sgpe.package import __version__
 from hf_sgpe.splitting.splitting import Splitting
 
 if TYPE_CHECKING:
@@ -149,6 +150,8 @@ def write(
         needs_words: Whether to raise an error, instead of writing the file, if there are no words.
     """
     require_pyarrow(path)
+    from importlib.metadata import version
+
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -177,13 +180,13 @@ def write(
             total,
             digest.hexdigest(),
             tuple(dict(source) for source in sources),
-            dict(versions or _versions()),
+            dict(versions or {"hf_sgpe": __version__, **{name: version(name) for name in ("tokenizers", "regex")}}),
             dropped(),
         )
         if needs_words and not total:
             if info.dropped and info.dropped["total"]:
                 raise SGPEError(f"min_count {info.dropped['min_count']} leaves out every word: give a smaller min_count")
-            raise SGPEError("the corpus is empty: it has no words to count")
+            raise no_words("count")
         metadata = {"format": _FORMAT, **info.to_dict(), "first_buckets": first_buckets}
         writer.add_key_value_metadata({_KEY: json.dumps(metadata, ensure_ascii=False)})
     return info
@@ -360,32 +363,11 @@ def _rows(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 def columns(table: pa.Table) -> tuple[bytes, Any, Any]:
     """Return the joined bytes of the words in a table, the number of bytes of each word (int64), and the counts (int64)."""
-    import pyarrow.compute as pc
-
-    words = table["word"]
-    blob = b"".join(_bytes_of(chunk) for chunk in words.chunks)
-    return blob, _int64_array(pc.binary_length(words)), _int64_array(table["count"])
-
-
-def _int64_array(column: pa.ChunkedArray) -> Any:
-    # pyarrow's own method imports pandas, which takes a second.
-    chunks = [
-        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in column.chunks if len(chunk)
-    ]
-    return np.concatenate(chunks) if chunks else np.empty(0, np.int64)
-
-
-def _bytes_of(words: pa.LargeBinaryArray) -> bytes:
+    if not len(table):
+        return b"", np.empty(0, np.int64), np.empty(0, np.int64)
+    # pyarrow's own conversion to NumPy imports pandas, which takes a second.
+    words, counts = (table[name].combine_chunks() for name in ("word", "count"))
     _, offsets, data = words.buffers()
-    if data is None or not len(words):
-        return b""
-    ends = np.frombuffer(offsets, np.int64)[words.offset : words.offset + len(words) + 1]
-    return bytes(memoryview(data)[ends[0] : ends[-1]])
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    from hf_sgpe.package import __version__
-
-    return {"hf_sgpe": __version__, "tokenizers": version("tokenizers"), "regex": version("regex")}
+    starts = np.frombuffer(offsets, np.int64)[words.offset : words.offset + len(words) + 1]
+    blob = bytes(memoryview(data)[starts[0] : starts[-1]]) if data else b""
+    return blob, np.diff(starts), np.frombuffer(counts.buffers()[1], np.int64, len(counts), 8 * counts.offset)

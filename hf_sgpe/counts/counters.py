@@ -211,10 +211,10 @@ class _NativeWordCounter(WordCounter):
         self._native.clear()
 
     def columns(self) -> tuple[Words, NDArray[np.int64]]:
-        parts = [(words, counts) for _, words, counts, _ in self._parts()]
-        return Words.joined(words for words, _ in parts), np.concatenate([counts for _, counts in parts])
+        blob, starts, counts, _ = self._native.part(0, BUCKETS)
+        return Words(blob, starts), counts
 
-    def _parts(self, threads: int = 1) -> Iterator[_Part]:
+    def _parts(self, threads: int) -> Iterator[_Part]:
         """Yield parts of several buckets: the number of the first bucket, the words, their counts, and the index after the
         last word of each bucket. Each thread prepares one part in advance.
         """

@@ -62,14 +62,6 @@ class Words(Sequence[bytes]):
         """Make `Words` from their joined bytes, by cutting them into words of the given lengths in bytes."""
         return cls(np.frombuffer(blob, np.uint8), _starts_of(lengths))
 
-    @classmethod
-    def joined(cls, parts: Iterable[Words]) -> Words:
-        """Join parts of a sequence of words, in order."""
-        parts = list(parts)
-        blobs = [part._bytes() for part in parts]
-        lengths = [part.lengths() for part in parts]
-        return cls(np.concatenate(blobs), _starts_of(np.concatenate(lengths)))
-
     def arrays(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Return the arrays ``blob`` and ``starts``, which are read-only."""
         return self._blob, self._starts

@@ -32,6 +32,18 @@ def split_name(name: str) -> tuple[str, str | None]:
     return repo, revision or None
 
 
+def public_name(name: str, *, of_folder: bool = False) -> str:
+    """Return a name that may be published: only the last part of a local path, because local paths are private.
+
+    Args:
+        of_folder: Whether a file has the name of its folder.
+    """
+    if not name or not Path(name).exists():
+        return name
+    path = Path(name).resolve()
+    return path.parent.name if of_folder and path.is_file() else path.name
+
+
 def check_name(name: str) -> None:
     """Check that ``name`` is a valid repository name, without a request to the Hub."""
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hf_sgpe.bpe.unit_tier import BYTES
 from hf_sgpe.chat.templates import load_template
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, no_words
 from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS, names_of
 from hf_sgpe.splitting.syllables import LinguisTrie
@@ -40,7 +40,7 @@ def check_counts(counts: WordCounts, config: TrainingConfig) -> None:
             f"the words were counted with {setting.replace('_', ' ')} {has!r}, but the configuration has {wants!r}"
         )
     if not len(counts):
-        raise SGPEError("the corpus is empty: it has no words to learn from")
+        raise no_words("learn from")
     if scripts := config.unit_scripts:
         unlisted = LinguisTrie([name for name in SCRIPTS if name not in scripts])
         total = sum(counts.values())

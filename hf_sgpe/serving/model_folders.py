@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.hub import public_name
 from hf_sgpe.generation.engines.detection import find_model
 from hf_sgpe.serving.requests import Served
 
@@ -44,7 +45,7 @@ class ModelFolders:
             raise SGPEError(f"--name names one model, and there are {len(listed)}: rename the folders of the models instead")
         paths: dict[str, str] = {}
         for path in listed:
-            name = self._name or names.get(path) or _name_of(path)  # a path that no longer exists keeps its name
+            name = self._name or names.get(path) or public_name(path)  # a path that no longer exists keeps its name
             if name in paths and Path(path).resolve() == Path(paths[name]).resolve():
                 raise SGPEError(f"the model {path} is given twice: leave one out")
             if name in paths:
@@ -109,11 +110,6 @@ class ModelFolders:
         if is_more:
             check_memory(path)
         return _Loaded(path, fingerprint, self._load(path, name))
-
-
-def _name_of(path: str) -> str:
-    """Return the last part of a model's path, or the whole name of a repository on the Hub."""
-    return Path(path).resolve().name if Path(path).exists() else path
 
 
 def _fingerprint_of(path: str) -> tuple[tuple[str, int, int], ...]:

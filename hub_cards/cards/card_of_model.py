@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,64 +42,60 @@ def holds_model(folder: Path) -> bool:
     return (folder / MODEL_CONFIG_FILE).is_file() and any(any(folder.glob(name)) for name in weights)
 
 
-@dataclass(frozen=True)
-class ModelCard:
-    """The values for the template of a model card.
+def model_readme(
+    name: str,
+    source: str,
+    auto_class: str,
+    tokenizer: BPETokenizer,
+    report: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    tags: Sequence[str] = (),
+) -> str:
+    """Return the card of a model as Markdown with YAML metadata and a seal.
 
-    Attributes:
+    Args:
         source: Path or ``user/name`` that the code in the card loads.
         auto_class: The transformers class that loads the model.
         report: The content of ``transplant.json``; empty if the model was not transplanted.
         metadata: Known fields of the Hub's metadata: ``language``, ``license``, ``base_model``, ….
     """
+    from huggingface_hub import ModelCardData
 
-    name: str
-    source: str
-    auto_class: str
-    tokenizer: BPETokenizer
-    report: Mapping[str, Any]
-    metadata: Mapping[str, Any]
-    tags: Sequence[str] = ()
+    kinds = ["vocabulary-extension" if report["new_rows"] else "vocabulary-trimming"] if report else []
+    data = ModelCardData(
+        library_name="transformers",
+        pipeline_tag="text-generation" if auto_class == "AutoModelForCausalLM" else None,
+        tags=list(dict.fromkeys(("hf_sgpe", *kinds, *tags))),
+        **metadata,
+    )
+    texts = report.get("texts", {})
+    card = render(
+        "model.md.jinja",
+        yaml=data.to_yaml().strip(),
+        mark=CARD_MARK,
+        name=name,
+        source=source,
+        auto_class=auto_class,
+        vocab_size=tokenizer.vocab_size,
+        report=report,
+        # The base model if it is on the Hub. The names of local folders are not published.
+        base=str(metadata.get("base_model") or "the base model"),
+        sizes=_sizes(report.get("size") or {}),
+        table=table_of(texts),
+        measured_on=listed(f"{one['before']['characters']:,} characters of {text}" for text, one in texts.items()),
+    )
+    return seal(card, tokenizer)
 
-    def readme(self) -> str:
-        """Return the card as Markdown with YAML metadata and a seal."""
-        table = table_of(self.report.get("texts", {}))
-        return seal(render("model.md.jinja", card=self, table=table, mark=CARD_MARK), self.tokenizer)
 
-    def yaml(self) -> str:
-        from huggingface_hub import ModelCardData
-
-        tags = ["hf_sgpe"]
-        if self.report:
-            tags.append("vocabulary-extension" if self.report["new_rows"] else "vocabulary-trimming")
-        data = ModelCardData(
-            library_name="transformers",
-            pipeline_tag="text-generation" if self.auto_class == "AutoModelForCausalLM" else None,
-            tags=list(dict.fromkeys((*tags, *self.tags))),
-            **self.metadata,
-        )
-        return data.to_yaml().strip()
-
-    @property
-    def base(self) -> str:
-        """The name of the base model if it is on the Hub. The names of local folders are not published."""
-        return str(self.metadata.get("base_model") or "the base model")
-
-    def measured_on(self) -> str:
-        """Return a phrase with the size of each measured text."""
-        texts = self.report["texts"].items()
-        return listed(f"{one['before']['characters']:,} characters of {name}" for name, one in texts)
-
-    def sizes(self) -> list[list[str]]:
-        """Return table rows with the size of the model before and after the transplant, if it is known and changed."""
-        size = self.report.get("size") or {}
-        if not size or size["before"] == size["after"]:
-            return []
-        rows = []
-        for name, (key, form, unit) in _SIZES.items():
-            before, after = (size[when][key] / unit for when in ("before", "after"))
-            rows.append([name, format(before, form), format(after, form), f"{after / before - 1:+.1%}"])
-        return rows
+def _sizes(size: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
+    """Return table rows with the size of the model before and after the transplant, if it is known and changed."""
+    if not size or size["before"] == size["after"]:
+        return []
+    rows = []
+    for name, (key, form, unit) in _SIZES.items():
+        before, after = (size[when][key] / unit for when in ("before", "after"))
+        rows.append([name, format(before, form), format(after, form), f"{after / before - 1:+.1%}"])
+    return rows
 
 
 def table_of(texts: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[list[str]]:
@@ -195,8 +190,8 @@ def write_model_card(
     metadata = known | {field: value for field, value in chosen.items() if value}
     source = name or path.as_posix()
     title = (name or path.resolve().name).rpartition("/")[2]
-    card = ModelCard(title, source, _auto_class(path), tokenizer, report, metadata, tags)
-    write_text(path / CARD_FILE, card.readme())
+    card = model_readme(title, source, _auto_class(path), tokenizer, report, metadata, tags)
+    write_text(path / CARD_FILE, card)
     return [CARD_FILE]
 
 

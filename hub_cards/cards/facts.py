@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from hf_sgpe.evaluation.runtimes import DIFFERS, EXACT, NFC_ONLY, REFUSED, stated
@@ -17,14 +16,8 @@ from hf_sgpe.splitting.normalization import NFC
 from hf_sgpe.splitting.scripts.script_registry import every_script, names_of
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.trimming import COMPACT, PARTS
-from hub_cards.markup import as_json, code, listed
+from hub_cards.markup import code, listed, sentences
 
-_RETRAINED = (
-    "After loading with plain `AutoTokenizer`, `train_new_from_iterator` learns only byte-pair encoding, "
-    "without the merges that keep syllables whole. In one measurement, it cut 6.87 % of the syllables; with these merges, "
-    "0.96 % were cut. Instead, call `SGPETokenizerFast.from_pretrained({name}).train_new_from_iterator`, or use `hf-sgpe "
-    "train`."
-)
 # Roles of special tokens that programs look up by name.
 _ROLES = ("bos_token", "eos_token", "pad_token", "unk_token")
 _NORMALIZATIONS = {
@@ -76,29 +69,22 @@ class Facts:
 
     @property
     def summary(self) -> str:
-        sort = "BPE" if self.tokenizer.by_characters else "byte-level BPE"
-        kind = f"{sort} tokenizer with {self.tokenizer.vocab_size:,} tokens"
-        if not self.scripts:
-            return f"A {kind}."
-        scripts = f"{len(self.scripts)} scripts" if len(self.scripts) > 5 else listed(map(str.title, self.scripts))
-        tables = [every_script()[name] for name in self.scripts if name in every_script()]
-        units = "letters with their marks" if tables and all(table.by_clusters for table in tables) else "written syllables"
-        whole = f"A {kind} that keeps {units} whole: those of {scripts}."
-        bases = [code(one["base"]) for one in self._extensions if one.get("base")]
-        if not bases:
-            return whole
-        kept = "every old token keeps its id"
-        if self._trimmings:
-            kept = "every old token that was not removed keeps its id"
-        if any(one.get("ids") == COMPACT for one in self._trimmings):
-            kept = "some tokens were removed, and the others were renumbered"
-        return f"{whole} It extends {bases[0]}: {kept}."
+        bases = [one["base"] for one in self._extensions if one.get("base")] if self.scripts else []
+        (summary,) = sentences(
+            "summary",
+            tokenizer=self.tokenizer,
+            scripts=list(map(str.title, self.scripts)),
+            by_clusters=all(every_script()[name].by_clusters for name in self.scripts),
+            bases=bases,
+            trimmed=bases and self._trimmings,
+            compact=bases and any(one.get("ids") == COMPACT for one in self._trimmings),
+        )
+        return summary
 
     @property
     def sample(self) -> str:
         """A few words in the tokenizer's first script."""
-        greetings = (every_script()[script].greeting for script in self.scripts if script in every_script())
-        return next(filter(None, greetings), SAMPLE)
+        return next(filter(None, (every_script()[script].greeting for script in self.scripts)), SAMPLE)
 
     @property
     def word_counts(self) -> str:
@@ -112,6 +98,7 @@ class Facts:
         longest = tokenizer_json.config(tokenizer.data).get("model_max_length")
         normalization = tokenizer.data.normalization
         steps = [step["type"] for step in normalization.normalizers]  # before the scheme
+        unreachable, near = unreachable_ids(tokenizer.data), alike(tokenizer.vocab)
         template = [name for name, _ in tokenizer.template.single] if tokenizer.template else []
         facts = {
             "Vocabulary": f"{tokenizer.vocab_size:,} tokens, {self._bytes()}",
@@ -135,8 +122,14 @@ class Facts:
             "Tokens of their own": self._coverage() if self.scripts and self.training else "",
             "Balanced": self._balance(),
             "Words": self._words(),
-            "Tokens that no text gets": self._unreachable,
-            "Tokens nearly alike": self._alike(),
+            "Tokens that no text gets": (
+                f"{len(unreachable):,}: their own bytes are encoded by other tokens, or are in no text"
+                if unreachable
+                else ""
+            ),
+            "Tokens nearly alike": (
+                f"{near['case']:,} that differ only in case from another, {near['space']:,} only in a leading space"
+            ),
         }
         return [(name, value) for name, value in facts.items() if value]
 
@@ -177,15 +170,6 @@ class Facts:
                 ways.append(f"the most frequent {unit}s that make up {100 * share:.10g} % of a script's running {unit}s")
         return ", and ".join(ways)
 
-    @cached_property
-    def _unreachable(self) -> str:
-        unreachable = unreachable_ids(self.tokenizer.data)
-        return f"{len(unreachable):,}: their own bytes are encoded by other tokens, or are in no text" if unreachable else ""
-
-    def _alike(self) -> str:
-        counts = alike(self.tokenizer.vocab)
-        return f"{counts['case']:,} that differ only in case from another, {counts['space']:,} only in a leading space"
-
     def _balance(self) -> str:
         balance = self.tokenizer.metadata.get("balance")
         if not balance:
@@ -221,69 +205,31 @@ class Facts:
 
     def making(self, datasets: Sequence[str] = ()) -> list[str]:
         """Return paragraphs about the training and the extensions."""
-        training = self.training
-        if self._extensions:
-            return [*self._extending(), *([f"The text was {listed(map(code, datasets))}."] if datasets else ())]
-        if not training:
-            return ["The tokenizer does not record how it was trained."]
-        merges = "Its merges were "
-        if self.scripts:
-            merges = (
-                "Words were cut into written syllables first: a consonant cluster with its vowel sign and modifiers, or an "
-                "independent vowel with its modifiers. The first merges build the frequent letters and syllables from "
-                "bytes, so a syllable with a token is never cut; a rarer syllable falls back to its letters. All later "
-                "merges were "
-            )
-        in_parity = self.tokenizer.metadata.get("balance", {}).get("by") == "merges"
-        where = " in the language that had the most tokens at that moment (Parity-aware BPE)" if in_parity else ""
-        merges += (
-            f"learned by byte-pair encoding: each merge joins the most frequent pair of neighbouring tokens{where}, and of "
-            f"equally frequent pairs the {_TIES[training.get('tie_break', 'smallest-pair-id')]}."
+        return sentences(
+            "making",
+            facts=self,
+            extensions=[
+                (code(one.get("base", "A tokenizer")), f"{one.get('new_tokens', 0):,}", _scripts_of(one))
+                for one in self._extensions
+            ],
+            trimmed=self._trimmings,
+            parts="characters" if self.tokenizer.by_characters else "bytes",
+            tie="" if self._extensions else _TIES[self.training.get("tie_break", "smallest-pair-id")],
+            in_parity=self.tokenizer.metadata.get("balance", {}).get("by") == "merges",
+            datasets=datasets,
         )
-        return [merges, f"Trained on {listed(map(code, datasets))}."] if datasets else [merges]
 
-    def _extending(self) -> Iterator[str]:
-        parts = "characters" if self.tokenizer.by_characters else "bytes"
-        kept = "all other text keeps its ids"
-        if self._trimmings:
-            kept = "all other text that needs no removed token keeps its tokens"
-        for one in self._extensions:
-            scripts = _scripts_of(one)
-            yield (
-                f"{code(one.get('base', 'A tokenizer'))} got {one.get('new_tokens', 0):,} new tokens for {scripts}. "
-                f"Merges that build the frequent letters and syllables of {scripts} from {parts} come before its own "
-                "merges; merges learned by byte-pair encoding in words of these scripts come after them. All new merges "
-                f"join {parts} that occur only in text with a character of these scripts, so {kept}."
-            )
-
-    def limits(self, name: str) -> Iterator[str]:
-        """Yield sentences about the limits. ``name`` is the path or the ``user/name`` on the Hub."""
-        tokenizer = self.tokenizer
-        if self.scripts and not self._extensions:
-            yield _RETRAINED.format(name=as_json(name))
-        if tokenizer.data.normalization == NFC:
-            yield "Decoding returns text in Unicode's form NFC, whatever the form of the encoded text."
-        elif tokenizer.data.normalization.steps:
-            yield "Decoding returns the normalized text, whatever the form of the encoded text."
-        else:
-            yield "Text is not normalized: a word in another Unicode form (NFC, NFD) gets other tokens."
-        yield "A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD in `hf_sgpe`; transformers raises an error."
-        if tokenizer.special_tokens:
-            yield (
-                "transformers recognizes the text of a special token wherever it occurs; "
-                "`hf_sgpe.BPETokenizer` does so only if you allow it."
-            )
-        if not tokenizer.pad_token:
-            remedy = "pad_token = tokenizer.eos_token" if tokenizer.eos_token else "add_special_tokens"
-            yield f"It has no padding token. Padded batches need one: `tokenizer.{remedy}`."
-        if self._trimmings:
-            yield "Text that needs a removed token is encoded by smaller tokens, down to bytes, which a model may not know."
-        yield "It is a tokenizer, not a model: it has no weights."
-        if self._extensions:
-            yield (
-                "The model of the old tokenizer has no rows for the new tokens: add them with `hf-sgpe transplant`, then "
-                "fine-tune the model."
-            )
+    def limits(self, name: str) -> list[str]:
+        """Return sentences about the limits. ``name`` is the path or the ``user/name`` on the Hub."""
+        return sentences(
+            "limits",
+            tokenizer=self.tokenizer,
+            name=name,
+            has_units=self.scripts,
+            extended=self._extensions,
+            trimmed=self._trimmings,
+            in_nfc=self.tokenizer.data.normalization == NFC,
+        )
 
 
 def _with_known_scripts(note: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from math import log
-from typing import ClassVar
 
 from markupsafe import Markup
 
@@ -26,7 +25,7 @@ from hf_sgpe.evaluation.results import (
     Word,
 )
 from hf_sgpe.tokenizer import BPETokenizer
-from hub_cards.markup import code, listed
+from hub_cards.markup import code, sentences
 from hub_cards.token_views.token_view import tokens_html
 
 # Measures that the card compares between tokenizers.
@@ -44,10 +43,6 @@ _COSTS = (*_COMPARED, "fallback_rate")
 _HIGH_FALLBACK = 0.01
 # Heat is the colour of a cell. It grows with the logarithm of a cost. Shares below this value have no heat.
 _LEAST_COST = 0.001
-_GINI = (
-    "Gini of the cost: how unequally languages are treated, from 0 (all take the same number of tokens per line) towards 1. "
-    "Σᵢ Σⱼ |xᵢ − xⱼ| / (2 n² x̄), with x the tokens per line."
-)
 _INVISIBLE = {"\u200c": "ZWNJ", "\u200d": "ZWJ"}
 
 
@@ -60,12 +55,6 @@ class Tables:
 
     comparison: Comparison
     given: tuple[str, ...] = ()
-
-    curve: ClassVar[str] = (
-        "The line shows this tokenizer with smaller vocabularies, in which only its first merges are kept. If the first "
-        "merges build letters and syllables, script by script, a tokenizer trained with a small vocabulary is better."
-    )
-    """A note about the picture ``compression``."""
 
     @property
     def measured(self) -> list[Language]:
@@ -86,9 +75,6 @@ class Tables:
     def value(self, measure: Measure, known: Language, name: str | None = None) -> float | None:
         """Return the value of a measure in a language, for the tokenizer ``name`` (default: the tokenizer of the card)."""
         return self.comparison.measure(measure.key, known.code, name or self.comparison.name)
-
-    def show(self, measure: Measure, known: Language, name: str) -> str:
-        return measure.show(self.value(measure, known, name))
 
     def heat(self, measure: Measure, known: Language, name: str) -> str:
         """Return how high a cost is, from 0 for the least in the table to 1, on a logarithmic scale; without a cost, ""."""
@@ -172,45 +158,31 @@ class Tables:
             return f"{languages[0].english}, {number} lines{names}, in Unicode's form NFC"
         return f"{len(languages)} languages, {number} lines each{names}, in Unicode's form NFC"
 
-    def notes(self) -> Iterator[str]:
-        """Yield the notes below the tables."""
+    def notes(self) -> list[str]:
+        """Return the notes below the tables."""
         rows, name = self.comparison.evaluations, self.comparison.name
-        if self.comparison.gini(name) is not None:
-            yield _GINI
-        if REFERENCE in rows and len(rows) > 1:
-            yield "Parity and Gini assume that line n of each text is the same sentence."
-        unspaced = [known.english for known in self.measured if not self.comparison.spaced(known.code)]
-        if unspaced:
-            yield (
-                f"{listed(unspaced)}: written without spaces between words, so nothing is counted per word; tokens are "
-                "counted per character instead."
-            )
-        if any(not row[name].syllables for row in rows.values()):
-            yield (
-                "Syllables and letters are counted only in scripts that are written by syllables; cut clusters are the same "
-                "measure for every script. English text has few clusters outside ASCII, such as é."
-            )
+        return sentences(
+            "notes",
+            has_gini=self.comparison.gini(name) is not None,
+            has_parity=REFERENCE in rows and len(rows) > 1,
+            unspaced=[known.english for known in self.measured if not self.comparison.spaced(known.code)],
+            without_syllables=any(not row[name].syllables for row in rows.values()),
+        )
 
-    def limits(self) -> Iterator[str]:
-        """Yield sentences about the limits that the measurements show."""
-        rates = self._fallback_rates()
-        if rates:
-            languages = listed(f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates.items())
-            yield f"It is not for {languages}: the percentage is the share of tokens that are only a part of a character."
-        others = [known.english for known in self.measured if self.given and known.code not in self.given]
-        if others:
-            yield f"Measured, although the tokenizer was not made for them: {listed(others)}."
-        cut, syllables = self._worst(CUT_SYLLABLES)
-        if cut:
-            share = CUT_SYLLABLES.show(cut)
-            yield f"Syllables too rare for a token of their own are cut; {syllables} has the greatest share, {share}."
-        costs, costly = self._worst(PARITY)
-        if costs > 1:
-            yield (
-                f"The same text takes {PARITY.show(costs)} times as many tokens in {costly} as in English; "
-                "no other measured language takes more."
-            )
-        yield "These numbers are for this text; they differ for other kinds of text."
+    def limits(self) -> list[str]:
+        """Return sentences about the limits that the measurements show."""
+        cut, most_cut = self._worst(CUT_SYLLABLES)
+        cost, costliest = self._worst(PARITY)
+        rates = self._fallback_rates().items()
+        return sentences(
+            "measured_limits",
+            in_bytes=[f"{language(code).english} ({FALLBACK.show(rate)})" for code, rate in rates],
+            others=[known.english for known in self.measured if self.given and known.code not in self.given],
+            cut=CUT_SYLLABLES.show(cut) if cut else "",
+            most_cut=most_cut,
+            cost=PARITY.show(cost) if cost > 1 else "",
+            costliest=costliest,
+        )
 
     def _worst(self, measure: Measure) -> tuple[float, str]:
         """Return the greatest value of a measure, and its language."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 
@@ -34,59 +33,20 @@ from hub_cards.cards.seal import (
     seal,
 )
 from hub_cards.cards.tables import Tables
-from hub_cards.markup import as_json, render
-from hub_cards.pictures.drawing import Picture, colour_of, mark
+from hub_cards.markup import render, render_macro
+from hub_cards.pictures.drawing import colour_of, mark
 from hub_cards.pictures.plots import draw
-
-if TYPE_CHECKING:
-    from huggingface_hub import EvalResult
 
 logger = logging.getLogger(__name__)
 
-TAGS = ("tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable")
-
-# Heading, programming language, and code.
+_EXAMPLES = "code_examples.md.jinja"
+# Heading, programming language, and macro of `_EXAMPLES`.
 _LOADING = (
-    (
-        "In transformers",
-        "python",
-        """from transformers import AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained({name})
-ids = tokenizer({sample})["input_ids"]
-print(ids)  # {ids}
-print(*map(tokenizer.decode, ids), sep="|")  # {tokens}""",
-    ),
-    (
-        "In transformers.js",
-        "js",
-        """import {{ AutoTokenizer }} from "@huggingface/transformers";
-
-const tokenizer = await AutoTokenizer.from_pretrained({name});
-console.log(tokenizer.encode({sample})); // {ids}""",
-    ),
-    (
-        "In plain tokenizers",
-        "python",
-        """from tokenizers import Tokenizer
-
-tokenizer = Tokenizer.from_pretrained({name})
-print(tokenizer.encode({sample}).ids)  # {ids}""",
-    ),
-    (
-        "With `hf_sgpe`, which returns the same ids many times faster",
-        "python",
-        """from hf_sgpe import SGPETokenizerFast
-
-tokenizer = SGPETokenizerFast.from_pretrained({name})
-print(tokenizer([{sample}])["input_ids"])  # [{ids}]""",
-    ),
+    ("In transformers", "python", "transformers"),
+    ("In transformers.js", "js", "javascript"),
+    ("In plain tokenizers", "python", "tokenizers"),
+    ("With `hf_sgpe`, which returns the same ids many times faster", "python", "hf_sgpe"),
 )
-_CHATTING = """from transformers import AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained({name})
-messages = [{{"role": "user", "content": {sample}}}]
-print(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))"""
 
 
 def write_card(
@@ -128,20 +88,17 @@ def write_card(
     datasets = [name.partition(":")[0] for name in datasets]  # the Hub's metadata has no place for configurations
     for dataset in datasets:
         check_name(dataset)
-    card = _Card(
-        name or Path(folder).resolve().name,
-        Facts(tokenizer),
-        Tables(evaluations, tuple(languages)) if evaluations else None,
-        license,
-        tuple(languages),
-        tuple(datasets),
-        tuple(tags),
-    )
+    name = name or Path(folder).resolve().name
+    title, facts = name.rpartition("/")[2], Facts(tokenizer)
+    tables = Tables(evaluations, tuple(languages)) if evaluations else None
     pictures = draw(evaluations) if evaluations else {}
     files = {f"pictures/{name}.svg": picture.svg() for name, picture in pictures.items()}
     try:
-        files[CARD_FILE] = card.readme(pictures)
-        files[PAGE_FILE] = card.page(pictures)
+        metadata = _metadata(title, facts, tables, license, languages, datasets, tags)
+        values = {"title": title, "pictures": pictures, "datasets": datasets, **_values(name, facts, tables)}
+        card = render("model_card.md.jinja", **values, yaml=metadata, captions=PICTURES, mark=CARD_MARK)
+        files[CARD_FILE] = seal(card, tokenizer)
+        files[PAGE_FILE] = render("page.html.jinja", **values, license=license, mark=mark, colour_of=colour_of)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         if isinstance(error, SGPEError) or not tokenizer.metadata:
             raise
@@ -204,88 +161,63 @@ def warn_of_metadata(license: str | None, languages: Iterable[str]) -> None:
             logger.warning("the language code %s is unknown to CLDR: check that it is the code of ISO 639", code)
 
 
-@dataclass(frozen=True)
-class _Card:
-    """The values for the templates of a tokenizer card. The arguments are those of `write_card`."""
+def _values(name: str, facts: Facts, tables: Tables | None) -> dict[str, Any]:
+    """Return values that both templates of a card need."""
+    tokenizer, sample = facts.tokenizer, facts.sample
+    ids = tokenizer.encode(sample, add_special_tokens=True)
+    example: dict[str, Any] = {"name": name, "sample": sample, "ids": ids}
+    example["tokens"] = "|".join(tokenizer.decode([id]) for id in ids)
+    measured = tables.limits() if tables else ["It has not been measured on any text."]
+    return {
+        "facts": facts,
+        "summary": facts.summary,
+        "fact_table": facts.table(),
+        "tables": tables,
+        "tiles": [(f"{tokenizer.vocab_size:,}", "tokens in the vocabulary"), *(tables.tiles() if tables else ())],
+        "loading": [(where, kind, render_macro(_EXAMPLES, macro, **example)) for where, kind, macro in _LOADING],
+        "chatting": render_macro(_EXAMPLES, "chat", **example),
+        "limits": [*measured, *facts.limits(name)],
+    }
 
-    name: str
-    facts: Facts
-    tables: Tables | None = None
-    license: str | None = None
-    languages: tuple[str, ...] = ()
-    datasets: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
 
-    def readme(self, pictures: Container[str] = ()) -> str:
-        values = {"captions": PICTURES, "pictures": pictures, "mark": CARD_MARK}
-        return seal(self._render("model_card.md.jinja", **values), self.facts.tokenizer)
+def _metadata(
+    title: str,
+    facts: Facts,
+    tables: Tables | None,
+    license: str | None,
+    languages: Iterable[str],
+    datasets: Iterable[str],
+    tags: Iterable[str],
+) -> str:
+    """Return the Hub's metadata of a card as YAML."""
+    from huggingface_hub import EvalResult, ModelCardData
 
-    def page(self, pictures: Mapping[str, Picture]) -> str:
-        return self._render("page.html.jinja", pictures=pictures, mark=mark, colour_of=colour_of)
-
-    def _render(self, template: str, **values: object) -> str:
-        return render(template, card=self, facts=self.facts, tables=self.tables, **values)
-
-    @property
-    def title(self) -> str:
-        return self.name.rpartition("/")[2]
-
-    def tiles(self) -> list[tuple[str, str]]:
-        """Return the size of the vocabulary and the main results, as pairs (number, label)."""
-        vocabulary = (f"{self.facts.tokenizer.vocab_size:,}", "tokens in the vocabulary")
-        return [vocabulary, *(self.tables.tiles() if self.tables else ())]
-
-    def loading(self) -> list[tuple[str, str, str]]:
-        """Return examples of code that loads the tokenizer, each as (heading, programming language, code)."""
-        tokenizer, sample = self.facts.tokenizer, self.facts.sample
-        ids = tokenizer.encode(sample, add_special_tokens=True)
-        tokens = "|".join(tokenizer.decode([id]) for id in ids)
-        values = {"name": as_json(self.name), "sample": as_json(sample), "ids": ids, "tokens": tokens}
-        return [(where, kind, code.format(**values)) for where, kind, code in _LOADING]
-
-    def chatting(self) -> str:
-        return _CHATTING.format(name=as_json(self.name), sample=as_json(self.facts.sample))
-
-    def limits(self) -> list[str]:
-        measured = self.tables.limits() if self.tables else ["It has not been measured on any text."]
-        return [*measured, *self.facts.limits(self.name)]
-
-    def yaml(self) -> str:
-        from huggingface_hub import ModelCardData
-
-        results = self._results(self.tables) if self.tables else None
-        languages = self.tables.languages if self.tables else map(language, self.languages)
-        tags = dict.fromkeys([*TAGS, *self.facts.scripts, *self.tags])
-        if self.facts.tokenizer.by_characters:
-            del tags["byte-level-bpe"]
-        data = ModelCardData(
-            language=[known.code for known in languages] or None,
-            license=self.license,
-            library_name="transformers",
-            tags=list(tags),
-            datasets=list(self.datasets) or None,
-            # The Hub requires a name with results, and results with a name.
-            model_name=self.title if results else None,
-            eval_results=results or None,
+    results = [
+        EvalResult(
+            task_type="tokenization",
+            task_name="Tokenization",
+            dataset_type="held-out-text",
+            dataset_name=", ".join(tables.comparison.sources.get(known.code, [known.english])),
+            dataset_config=known.code,
+            metric_type=measure.key,
+            metric_name=measure.title + (", share from 0 to 1" if measure.form == "%" else ""),
+            metric_value=round(value, 6),
         )
-        return data.to_yaml().strip()
-
-    @staticmethod
-    def _results(tables: Tables) -> list[EvalResult]:
-        from huggingface_hub import EvalResult
-
-        return [
-            EvalResult(
-                task_type="tokenization",
-                task_name="Tokenization",
-                dataset_type="held-out-text",
-                dataset_name=", ".join(tables.comparison.sources.get(known.code, [known.english])),
-                dataset_config=known.code,
-                metric_type=measure.key,
-                metric_name=measure.title + (", share from 0 to 1" if measure.form == "%" else ""),
-                metric_value=round(value, 6),
-            )
-            for known in tables.measured
-            for measure in MEASURES
-            if (value := tables.value(measure, known)) is not None
-        ]
+        for known in (tables.measured if tables else ())
+        for measure in MEASURES
+        if tables and (value := tables.value(measure, known)) is not None
+    ]
+    all_tags = dict.fromkeys(["tokenizer", "bpe", "byte-level-bpe", "sgpe", "hf_sgpe", "syllable", *facts.scripts, *tags])
+    if facts.tokenizer.by_characters:
+        del all_tags["byte-level-bpe"]
+    data = ModelCardData(
+        language=[known.code for known in (tables.languages if tables else map(language, languages))] or None,
+        license=license,
+        library_name="transformers",
+        tags=list(all_tags),
+        datasets=list(datasets) or None,
+        # The Hub requires a name with results, and results with a name.
+        model_name=title if results else None,
+        eval_results=results or None,
+    )
+    return data.to_yaml().strip()

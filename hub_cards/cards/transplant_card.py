@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.corpora.held_out import HeldOut
 from hf_sgpe.evaluation.metrics import evaluate
+from hf_sgpe.files.hub import public_name
 from hf_sgpe.formats.tokenizer_json import from_transformers
 from hf_sgpe.tokenizer import BPETokenizer
-from hub_cards.cards.card_of_model import REPORT_FILE, ModelCard, inherited_metadata
+from hub_cards.cards.card_of_model import REPORT_FILE, inherited_metadata, model_readme
 from hub_cards.cards.seal import CARD_FILE
 from trainers.language_models.scoring import beginning_of, limits_of, score_model
 
@@ -69,19 +70,13 @@ def report_on(
     before: Mapping[str, Mapping[str, Any]],
     after: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Return the report on a transplanted model as JSON values.
-
-    Args:
-        base: The base model, as the user named it.
-        tokenizer: The new tokenizer, as the user named it.
-        init: The method that initialized the new rows.
-        before: Measurements with the old tokenizer.
-        after: Measurements with the new tokenizer.
+    """Return the report on a transplanted model as JSON values. The measurements were made ``before`` with the old
+    tokenizer, and ``after`` with the new one.
     """
     row_map = done.row_map
     return {
-        "base": _published_name(base),
-        "tokenizer": _published_name(tokenizer),
+        "base": public_name(base),
+        "tokenizer": public_name(tokenizer),
         "init": init,
         "summary": str(row_map),
         "rows": row_map.rows,
@@ -100,10 +95,5 @@ def report_on(
 def report_files(report: Mapping[str, Any], out: Path, auto_class: str, tokenizer: str) -> dict[str, str]:
     """Return the contents of transplant.json and README.md for the model's folder ``out``, keyed by file name."""
     learned = BPETokenizer.from_pretrained(tokenizer)
-    card = ModelCard(out.resolve().name, out.as_posix(), auto_class, learned, report, report["metadata"])
-    return {REPORT_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n", CARD_FILE: card.readme()}
-
-
-def _published_name(source: str) -> str:
-    """Return a name that may be published: only the last part of a local path, because local paths are private."""
-    return Path(source).resolve().name if Path(source).exists() else source
+    card = model_readme(out.resolve().name, out.as_posix(), auto_class, learned, report, report["metadata"])
+    return {REPORT_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n", CARD_FILE: card}

@@ -39,12 +39,12 @@ class ExtensionCurve:
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON values. ``tokens_per_character`` is left out if it is empty."""
-
-        def rounded(rows: Mapping[str, tuple[float, ...]]) -> dict[str, list[float]]:
-            return {code: [round(value, 4) for value in row] for code, row in rows.items()}
-
-        characters = {"tokens_per_character": rounded(self.tokens_per_character)} if self.tokens_per_character else {}
-        return {"new_tokens": list(self.sizes), "tokens_per_word": rounded(self.tokens_per_word), **characters}
+        measured = {"tokens_per_word": self.tokens_per_word, "tokens_per_character": self.tokens_per_character}
+        values: dict[str, object] = {"new_tokens": list(self.sizes)}
+        for name, rows in measured.items():
+            if rows or name == "tokens_per_word":
+                values[name] = {code: [round(value, 4) for value in row] for code, row in rows.items()}
+        return values
 
     def draw(self) -> str:
         """Return the picture as SVG: a curve for each language, with a separate scale for tokens per character."""

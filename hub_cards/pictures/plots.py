@@ -67,12 +67,8 @@ def draw(comparison: Comparison) -> dict[str, Picture]:
 def _tokens_per_word(
     values: Mapping[str, Mapping[str, float]], per_character: Mapping[str, Mapping[str, float]] | None = None
 ) -> Picture:
-    """Draw tokens per word: a row for each language, with a plot marker and a number for each tokenizer.
-
-    Args:
-        values: Tokens per word, keyed by language code and then by the tokenizer's name.
-        per_character: Tokens per character in languages without spaces between words, which are drawn below the others, with
-            a separate scale.
+    """Draw tokens per word, keyed by language code and then by the tokenizer's name: a row for each language, with a plot
+    marker and a number for each tokenizer. Tokens per character are drawn below, with a separate scale.
     """
     groups = groups_by_unit(values, per_character or {})
     names = list(next(iter(groups[0][1].values())))
@@ -132,13 +128,15 @@ def _offsets(places: Sequence[float]) -> list[int]:
 
 
 def _token_lengths(lengths: Mapping[str, Mapping[int | None, int]]) -> Picture:
-    """Draw the lengths of tokens in running text: a panel for each tokenizer, with a bar for each length.
-
-    Args:
-        lengths: Numbers of tokens, keyed by the tokenizer's name and then by token length in characters. Tokens that are
-            only a part of a character have the key None.
+    """Draw numbers of tokens in running text, keyed by the tokenizer's name and then by token length in characters: a panel
+    for each tokenizer, with a bar for each length. Tokens that are only a part of a character have the length None.
     """
-    shares = {name: _shares(counts) for name, counts in lengths.items()}
+    shares: dict[str, dict[int | None, float]] = {name: dict.fromkeys(_BINS, 0.0) for name in lengths}
+    for name, counts in lengths.items():
+        total = sum(counts.values())
+        for length, count in counts.items():
+            # Some tokenizers have a token without characters, for the start of a text.
+            shares[name][length if length is None else min(max(length, 1), _LONGEST)] += count / total
     most = max(share for row in shares.values() for share in row.values())
     about = "Per cent of all tokens, by length in characters. Hollow: tokens that are only a part of a character."
     step = 100 / len(_BINS)
@@ -171,23 +169,12 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{0 if share >= 0.0995 or not share else 1}f}"
 
 
-def _shares(counts: Mapping[int | None, int]) -> dict[int | None, float]:
-    total = sum(counts.values())
-    shares: dict[int | None, float] = dict.fromkeys(_BINS, 0.0)
-    for length, count in counts.items():
-        # Some tokenizers have a token without characters, for the start of a text.
-        shares[length if length is None else min(max(length, 1), _LONGEST)] += count / total
-    return shares
-
-
 def _compression(
     curves: Mapping[str, Mapping[int, float]], baselines: Mapping[str, Mapping[str, tuple[int, float]]] | None = None
 ) -> Picture:
     """Draw a panel for each language: a curve of bytes per token against vocabulary size, and a point for each baseline.
 
-    Args:
-        curves: Bytes per token, keyed by language code and then by vocabulary size.
-        baselines: Vocabulary size and bytes per token, keyed by language code and then by the tokenizer's name.
+    ``curves`` has bytes per token, keyed by language code and then by vocabulary size.
     """
     baselines = baselines or {}
     names = list(dict.fromkeys(name for row in baselines.values() for name in row))

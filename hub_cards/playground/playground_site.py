@@ -30,9 +30,6 @@ from hub_cards.markup import as_json, listed, render
 PAGE, CARD = "index.html", "README.md"
 _TOKENIZERS = "tokenizer-*.json"
 _PAGE_FILES = files("hub_cards.playground").joinpath("page")
-_ABOUT = """This page shows typed text as tokens of several tokenizers. The tokenizers run in the browser.
-Written by `hf-sgpe playground`.
-"""
 
 
 def write_playground(
@@ -66,8 +63,7 @@ def write_playground(
     if target.is_dir() and any(target.iterdir()) and not _is_playground(target):
         raise SGPEError(f"{target} is not empty and has no playground: give a new folder")
     loaded = {name: _loaded(tokenizer) for name, tokenizer in tokenizers.items()}
-    contents = {name: content for name, (content, _) in loaded.items()}
-    names = {name: f"tokenizer-{number}.json" for number, name in enumerate(contents, 1)}
+    names = {name: f"tokenizer-{number}.json" for number, name in enumerate(loaded, 1)}
     if text is None:
         first = next(bpe for _, bpe in loaded.values())
         text = Facts(first).sample if first else SAMPLE
@@ -79,14 +75,13 @@ def write_playground(
     page = render(
         "playground.html.jinja",
         title=title,
-        names=listed(contents),
+        names=listed(loaded),
         data=data,
         text=text,
         examples=[(script.name.capitalize(), script.greeting) for script in SCRIPTS.values() if script.greeting],
     )
-    head = f"---\ntitle: {as_json(title)}\nsdk: static\napp_file: {PAGE}\ntags: [tokenizer, hf_sgpe]\n---\n"
-    written = {PAGE: page, CARD: f"{head}\n{_ABOUT}"}
-    written |= {file: as_json(contents[name], separators=(",", ":")) for name, file in names.items()}
+    written = {PAGE: page, CARD: render("playground.md.jinja", title=title, page=PAGE)}
+    written |= {file: as_json(loaded[name][0], separators=(",", ":")) for name, file in names.items()}
     written |= {each.name: each.read_text(encoding="utf-8") for each in _PAGE_FILES.iterdir()}
     with atomic_directory(target) as there:
         for name, content in written.items():
@@ -100,15 +95,8 @@ def write_playground(
 def push_playground(
     folder: str | os.PathLike[str], repo_id: str, *, private: bool | None = None, token: bool | str | None = None
 ) -> str:
-    """Upload a playground to the Hub as a static Space, in one commit. If the Space does not exist, create it.
-
-    Args:
-        repo_id: ``user/name`` of the Space.
-        private: As in `hub_cards.publishing.uploading.push`.
-        token: As in `hub_cards.publishing.uploading.push`.
-
-    Returns:
-        The address of the Space.
+    """Upload a playground to the Hub as a static Space, in one commit. If the Space does not exist, create it. Return its
+    address. The arguments are those of `hub_cards.publishing.uploading.push`.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 

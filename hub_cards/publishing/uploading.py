@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from huggingface_hub import CommitInfo, HfApi
     from huggingface_hub.hf_api import RepoFile
 
+    _State = tuple[str | None, bool, Mapping[str, RepoFile]]
+
 LARGE = 10 * 2**20  # bytes
 # Patterns of the files to upload, keyed by subfolder.
 _FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
@@ -126,26 +128,26 @@ def push(
     try:
         repo_id = full_name(repo_id, token=token)
         with hub_errors(f"{repo_id}:"):
-            there = _look(api, repo_id, revision, paths)
+            head, has_branch, there = _look(api, repo_id, revision, paths)
     except HubUnreachableError as error:
         if not dry_run:
             raise
         files = tuple(PushedFile(path, (source / path).stat().st_size, "not compared") for path in paths)
         return Pushed(repo_id, f"{api.endpoint}/{repo_id}", False, False, files, left_out, None, str(error))
     with hub_errors(f"{repo_id}:"):
-        files = tuple(_compared(source, paths, there.files))
+        files = tuple(_compared(source, paths, there))
         if not replace_card:
-            files = _with_card_kept(files, api, source, repo_id, there.head)
-        created = there.head is None
+            files = _with_card_kept(files, api, source, repo_id, head)
+        created = head is None
         if dry_run:
-            return Pushed(repo_id, f"{api.endpoint}/{repo_id}", created, not there.has_branch, files, left_out, None)
+            return Pushed(repo_id, f"{api.endpoint}/{repo_id}", created, not has_branch, files, left_out, None)
         if created:
             api.create_repo(repo_id, private=private)
     what = "Upload model and tokenizer" if holds_model(source) else "Upload tokenizer"
     start = f"{repo_id}: the repository was created, but then" if created else f"{repo_id}:"
     with hub_errors(start), bars_on_terminals_only():
         changed = [file.path for file in files if file.change in ("new", "changed")]
-        new_branch = not there.has_branch and (bool(changed) or not create_pr)
+        new_branch = not has_branch and (bool(changed) or not create_pr)
         if new_branch:
             api.create_branch(repo_id, branch=str(revision), exist_ok=True)
         commit = api.create_commit(
@@ -153,10 +155,10 @@ def push(
             [CommitOperationAdd(path, str(source / path)) for path in changed],
             commit_message=commit_message or what,
             commit_description=commit_description,
-            revision=revision if there.has_branch or new_branch else None,
+            revision=revision if has_branch or new_branch else None,
             create_pr=create_pr,
             # The Hub refuses this commit if another commit was made since the comparison.
-            parent_commit=there.head,
+            parent_commit=head,
         )
     missing = _not_arrived(api, source, repo_id, commit.oid, changed)
     if missing:
@@ -268,19 +270,10 @@ def _check_rows(folder: Path, tokenizer: object) -> None:
 # ---------------------------------------------------------------- the repository
 
 
-@dataclass(frozen=True)
-class _Repository:
-    """The state of a repository on the Hub: its newest commit (None for a new repository), whether the branch exists, and
-    some of its files, keyed by path.
+def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _State:
+    """Return the newest commit of a repository (None for a new repository), whether the branch exists, and those of
+    ``paths`` that exist there, keyed by path. A new branch has the state of ``main``.
     """
-
-    head: str | None
-    has_branch: bool
-    files: Mapping[str, RepoFile]
-
-
-def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _Repository:
-    """Return the state of a repository, with those of ``paths`` that exist there. A new branch has the state of ``main``."""
     from huggingface_hub import constants
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
 
@@ -290,12 +283,13 @@ def _look(api: HfApi, repo_id: str, revision: str | None, paths: list[str]) -> _
     except RevisionNotFoundError:
         if revision is None or not may_be_new:
             raise
-        return replace(_look(api, repo_id, None, paths), has_branch=False)
+        head, _, files = _look(api, repo_id, None, paths)
+        return head, False, files
     except RepositoryNotFoundError as error:
         if isinstance(error, GatedRepoError) or not may_be_new:
             raise
-        return _Repository(None, revision in (None, "main"), {})
-    return _Repository(head, True, _listed(api, repo_id, head, paths))
+        return None, revision in (None, "main"), {}
+    return head, True, _listed(api, repo_id, head, paths)
 
 
 def _listed(api: HfApi, repo_id: str, commit: str | None, paths: list[str]) -> dict[str, RepoFile]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -110,20 +112,21 @@ def _foreign(content: str, where: str) -> Reader:
     is_byte_level = (parts["decoder"] or {}).get("type") == "ByteLevel"
     added = {token["id"] for token in parts["added_tokens"]}
 
+    def hex_of(id: int, name: str) -> str:
+        if id in added:
+            return ""
+        if is_byte_level:
+            return _hex(bytes_spelled(name) or name.encode())
+        return _hex(bytes.fromhex(name[3:5]) if regex.fullmatch("<0x[0-9A-F]{2}>", name) else name.encode())
+
     def read(text: str) -> tuple[str, list[Token]]:
         encoding = tokenizer.encode(text, add_special_tokens=False)
         return text, [
-            Token(id, name, ranks.get(name), "" if id in added else _hex(_bytes_of(name, is_byte_level)), *span)
+            Token(id, name, ranks.get(name), hex_of(id, name), *span)
             for id, name, span in zip(encoding.ids, encoding.tokens, encoding.offsets, strict=True)
         ]
 
     return read
-
-
-def _bytes_of(name: str, is_byte_level: bool) -> bytes:
-    if is_byte_level:
-        return bytes_spelled(name) or name.encode()
-    return bytes.fromhex(name[3:5]) if regex.fullmatch("<0x[0-9A-F]{2}>", name) else name.encode()
 
 
 # ---------------------------------------------------------------- tokens → cells
@@ -179,23 +182,9 @@ class TextInCells:
 def in_cells(text: str, read: Reader) -> TextInCells:
     """Tokenize a text with ``read`` and divide it into cells. The counts are those of `hub_cards.evaluate`."""
     text, tokens = read(well_formed(text))
-    counts, syllables = _measure(text, tokens)
-    # Places where a cell can end. At other places, a browser would join both sides into one sign.
-    joints = {0, len(text), *(cluster.start() for cluster in _CLUSTER.finditer(text))}
-    joints -= {place for place, run in syllables.items() if run.is_cut and place > run.start}
-    cells = [
-        _Cell(start, stop, group, [*_runs(start, stop, syllables)], not joints.issuperset((start, stop)))
-        for start, stop, group in _groups(len(text), tokens, syllables)
-    ]
-    return TextInCells(text, counts, cells, syllables)
-
-
-def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, _Run]]:
-    """Return the counts of `hub_cards.evaluate`, and the syllable of each character in one, by index."""
-    trie = _trie(tuple(SCRIPTS))
-    ends = _ends(tokens)
     words, unspaced = len(words_of(text)), count_unspaced(text)
     counts = Evaluation(lines=1, words=words, characters=len(text), unspaced=unspaced, tokens=len(tokens))
+    trie, ends = _trie(tuple(SCRIPTS)), _ends(tokens)
     syllables: dict[int, _Run] = {}
     start = 0
     for unit in trie.tokenize(text):
@@ -204,7 +193,14 @@ def _measure(text: str, tokens: Sequence[Token]) -> tuple[Evaluation, dict[int, 
             is_cut = counts.add_syllable(trie.letters(unit), ends, 2 * start, 2 * stop, lambda letter: 2 * len(letter))
             syllables |= dict.fromkeys(range(start, stop), _Run(start, stop, is_cut))
         start = stop
-    return counts, syllables
+    # Places where a cell can end. At other places, a browser would join both sides into one sign.
+    joints = {0, len(text), *(cluster.start() for cluster in _CLUSTER.finditer(text))}
+    joints -= {place for place, run in syllables.items() if run.is_cut and place > run.start}
+    cells = [
+        _Cell(start, stop, group, [*_runs(start, stop, syllables)], not joints.issuperset((start, stop)))
+        for start, stop, group in _groups(len(text), tokens, syllables)
+    ]
+    return TextInCells(text, counts, cells, syllables)
 
 
 def _runs(start: int, stop: int, syllables: Mapping[int, _Run]) -> Iterator[_Run]:
@@ -262,7 +258,11 @@ def columns(shown: Sequence[TextInCells]) -> Iterator[tuple[list[list[_Cell]], b
     other. Yield the cells of each tokenizer, and whether the line ends after the column.
     """
     cuts = _cuts(shown)
-    rows = [_between(each.cells, places) for each, places in zip(shown, zip(*cuts, strict=True), strict=True)]
+    rows = []
+    for each, places in zip(shown, zip(*cuts, strict=True), strict=True):
+        starts = [cell.start for cell in each.cells]
+        edges = [bisect_left(starts, place) for place in places]
+        rows.append([each.cells[first:after] for first, after in pairwise(edges)])
     for number, column in enumerate(zip(*rows, strict=True)):
         yield list(column), "\n" in shown[0].text[cuts[number][0] : cuts[number + 1][0]]
 
@@ -278,12 +278,3 @@ def _cuts(shown: Sequence[TextInCells]) -> list[tuple[int, ...]]:
     alike = len(set(map(len, starts))) == 1
     cuts = [places for places in zip(*starts, strict=alike) if alike and all(map(set.__contains__, tokens, places))]
     return [(0,) * len(shown), *cuts, tuple(len(each.text) + 1 for each in shown)]
-
-
-def _between(cells: Sequence[_Cell], cuts: Sequence[int]) -> Iterator[list[_Cell]]:
-    place = 0
-    for stop in cuts[1:]:
-        first = place
-        while place < len(cells) and cells[place].start < stop:
-            place += 1
-        yield list(cells[first:place])

@@ -13,7 +13,7 @@ from typing import Any
 from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import SGPEError, no_words
 from hf_sgpe.evaluation.runtimes import LLAMA_CPP, RUNTIMES, find_runtimes, inexact, portable_patterns
 from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig, keeps_words
@@ -256,7 +256,7 @@ def find_scripts(
     if not shares:
         if not any(map(str.strip, beginning())):
             if for_extension:
-                raise SGPEError(f"{source}: no words to learn from")
+                raise no_words("learn from", str(source))
             return {}  # the trainer reports that there is no text
         seen = ", ".join(scripts_in(beginning(), any_script=True))
         raise SGPEError(

@@ -14,6 +14,7 @@ from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.measured_text import normalized, words_of
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.files.hub import public_name
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer, number_of_tokens
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
@@ -130,16 +131,8 @@ def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerF
     """Return the files of an extended tokenizer. The others are those of the base, which the metadata names."""
     data = extension.tokenizer
     *before, note = data.metadata["extensions"]
-    extensions = [*before, {"base": _public_name(folder.name), **note}]
+    extensions = [*before, {"base": public_name(folder.name, of_folder=True), **note}]
     return folder.with_vocabulary_of(replace(data, metadata={**data.metadata, "extensions": extensions}))
-
-
-def _public_name(name: str) -> str:
-    """Return the name of a tokenizer for public metadata. Of a path, this is only the name of the last folder."""
-    path = Path(name)
-    if not name or not path.exists():
-        return name
-    return (path.resolve().parent if path.is_file() else path.resolve()).name
 
 
 def _folder(base: Base | BPETokenizer | PreTrainedTokenizerFast) -> TokenizerFolder:

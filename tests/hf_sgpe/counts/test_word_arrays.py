@@ -36,7 +36,6 @@ def test_words_are_a_sequence_in_the_order_of_a_file(counts, first, last):
     assert [made[place] for place in range(len(made))] == ordered
     assert list(made[first:last]) == ordered[first:last]
     assert made[first:last] == Words.from_sorted(ordered[first:last])
-    assert list(Words.joined([made[:first], made[first:]])) == ordered
     assert made.joined_bytes() == b"".join(ordered)
     assert made.lengths().tolist() == list(map(len, ordered))
     if ordered:
