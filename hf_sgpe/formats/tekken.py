@@ -5,7 +5,6 @@ tokens.
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,16 +23,6 @@ _FIRST_SPECIAL_TOKENS = (
     *("[PREFIX]", "[MIDDLE]", "[SUFFIX]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[TOOL_CONTENT]"),
 )
 _ROLES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
-
-
-def is_one(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file has this format, by its name alone, as in mistral_common.
-
-    >>> is_one("tekken.json"), is_one("tekken_240911.json"), is_one("tokenizer.json")
-    (True, True, False)
-    """
-    name = Path(path).name
-    return "tekken" in name and name.endswith(".json")
 
 
 def read(path: Path) -> TokenizerData:

@@ -91,12 +91,6 @@ def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> 
     return TokenizerData(vocab, merges, ignore_merges=bool(unreachable), **parts)
 
 
-def holds_ranks(path: Path) -> bool:
-    """Return whether the first line of a file is that of a ``.tiktoken`` file, like Llama 3's ``tokenizer.model``."""
-    with path.open("rb") as opened:
-        return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(1024)) is not None
-
-
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
     """Return an ``Encoding`` of the ``tiktoken`` package with the same ids for text that is already normalized."""
     tiktoken = optional("tiktoken", "to_tiktoken needs tiktoken", extra="tiktoken")

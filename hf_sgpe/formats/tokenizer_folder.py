@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.files.folder_contents import tokenizer_format
 from hf_sgpe.files.json_files import optional_json
 from hf_sgpe.files.unreadable import read_data, read_utf8
 from hf_sgpe.formats import (
@@ -97,7 +98,7 @@ class TokenizerFolder:
             settings,
             {file.relative_to(folder).as_posix(): read_utf8(file) for file in kept if file.is_file()},
             data,
-            sentencepiece=read_data(model) if model.is_file() and loading.is_sentencepiece(model) else None,
+            sentencepiece=read_data(model) if model.is_file() and tokenizer_format(model) == "sentencepiece" else None,
             row_size=_row_size(config),
             model_type=config.get("model_type"),
             rows=model_rows(config) or rows_in(data.metadata),
