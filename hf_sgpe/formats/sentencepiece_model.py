@@ -35,7 +35,7 @@ from typing import Any
 from hf_sgpe.bpe.closed_pairs import pairs_of
 from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
 from hf_sgpe.files.unreadable import check_no_pointer
-from hf_sgpe.formats import sentencepiece_json
+from hf_sgpe.formats import model_vocab, sentencepiece_json
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
@@ -162,26 +162,16 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         for id, (piece, kind) in enumerate(zip(names, kinds, strict=True))
         if kind in (UNKNOWN, CONTROL) or piece in found
     }
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": list((added | _more_added(settings, names)).values()),
-        **_around(model, scheme),
-        "post_processor": _post_processor(model, vocab, settings),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": names[kinds.index(UNKNOWN)],
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": True,
-            "byte_fallback": model.trainer_spec.byte_fallback,
-            "ignore_merges": False,
-            "vocab": vocab,
-            "merges": [list(pair) for pair in (*_growing(runs), *_merges(model, vocab))],
-        },
-    }
+    return model_vocab.content_of(
+        list((added | _more_added(settings, names)).values()),
+        _around(model, scheme),
+        _post_processor(model, vocab, settings),
+        unk_token=names[kinds.index(UNKNOWN)],
+        fuse_unk=True,
+        byte_fallback=model.trainer_spec.byte_fallback,
+        vocab=vocab,
+        merges=[list(pair) for pair in (*_growing(runs), *_merges(model, vocab))],
+    )
 
 
 def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
@@ -323,8 +313,9 @@ def _around(model: Any, scheme: str) -> dict[str, Any]:
         ]
     # If extra spaces are removed, text has no space at the beginning, so decoding removes one, also without a dummy prefix.
     stripping = "one" if removes_spaces or Normalization(scheme).puts_space else "none"
-    parts = sentencepiece_json.Parts(Normalization.of(scheme, steps), False, stripping, model.trainer_spec.byte_fallback)
-    return sentencepiece_json.as_content(parts)
+    return sentencepiece_json.as_content(
+        Normalization.of(scheme, steps), stripping=stripping, has_bytes=model.trainer_spec.byte_fallback
+    )
 
 
 def _post_processor(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
-from hf_sgpe.vocabulary.byte_strings import bytes_spelled, string_to_bytes
+from hf_sgpe.vocabulary.byte_strings import bytes_spelled
 from hf_sgpe.vocabulary.special_tokens import Template
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -52,53 +52,45 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can contain only one of them")
-    unknown, template = tokenizer.unknown, tokenizer.template
+    post_processor = None if tokenizer.by_characters else dict(BYTE_LEVEL)
+    if tokenizer.template:
+        post_processor = tokenizer.template.as_post_processor(tokenizer.added_ids)
     if tokenizer.by_characters:
-        rules = sentencepiece_json.Parts(
+        around = sentencepiece_json.as_content(
             tokenizer.normalization,
-            tokenizer.splitting.cuts_at_spaces,
-            tokenizer.stripping,
+            stripping=tokenizer.stripping,
             has_bytes=bool(tokenizer.byte_tokens),
+            cuts_at_spaces=tokenizer.splitting.cuts_at_spaces,
         )
-        parts = {**sentencepiece_json.as_content(rules), "post_processor": None}
-        sentencepiece_json.check_writable(parts)
+        sentencepiece_json.check_writable(around)
     else:
-        parts = {
+        around = {
             "normalizer": {"type": "NFC"} if tokenizer.normalization == NFC else None,
             "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
             "decoder": dict(BYTE_LEVEL),
-            "post_processor": dict(BYTE_LEVEL),
         }
-    if template:
-        parts["post_processor"] = template.as_post_processor(tokenizer.added_ids)
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {
-                "id": id,
-                "content": token,
-                **tokenizer.matching.get(token, EXACTLY).flags(),
-                "normalized": token in tokenizer.normalized_tokens,
-                "special": token in tokenizer.special_tokens,
-            }
-            for token, id in added
-        ],
-        **parts,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": unknown.token if unknown else None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": unknown.is_fused if unknown else tokenizer.by_characters,
-            "byte_fallback": bool(tokenizer.byte_tokens),
-            "ignore_merges": tokenizer.ignore_merges,
-            "vocab": model_vocab.vocab_of(tokenizer),
-            "merges": [[tokenizer.string_of(left), tokenizer.string_of(right)] for left, right in tokenizer.merges],
-        },
-    }
+    unknown = tokenizer.unknown
+    added_tokens = [
+        {
+            "id": id,
+            "content": token,
+            **tokenizer.matching.get(token, EXACTLY).flags(),
+            "normalized": token in tokenizer.normalized_tokens,
+            "special": token in tokenizer.special_tokens,
+        }
+        for token, id in added
+    ]
+    return model_vocab.content_of(
+        added_tokens,
+        around,
+        post_processor,
+        unk_token=unknown.token if unknown else None,
+        fuse_unk=unknown.is_fused if unknown else tokenizer.by_characters,
+        byte_fallback=bool(tokenizer.byte_tokens),
+        ignore_merges=tokenizer.ignore_merges,
+        vocab=model_vocab.vocab_of(tokenizer),
+        merges=[[tokenizer.string_of(left), tokenizer.string_of(right)] for left, right in tokenizer.merges],
+    )
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
@@ -338,23 +330,16 @@ def _read_byte_level(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `sentencepiece_json.read` returns, for a tokenizer whose merges join bytes."""
     if (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel, and its model has no byte tokens (byte_fallback)")
-    model, vocab = content["model"], content["model"]["vocab"]
     normalization = _normalization(content.get("normalizer"))
-    added = model_vocab.added_tokens_of(content, normalization)
-    names = model_vocab.added_names(content)
+    vocab, names = content["model"]["vocab"], model_vocab.added_names(content)
     spelled = {text: bytes_spelled(text) for text in vocab if text not in names}
     tokens = {text: token for text, token in spelled.items() if token is not None}
-    merges = model_vocab.merges_of(model, tokens, string_to_bytes)
-    ignore_merges = model.get("ignore_merges", False)
-    tokens |= model_vocab.also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges)
-    regexes = regexes_of(content["pre_tokenizer"], merges)
+    parts = model_vocab.parts_of(content, tokens, normalization)
+    regexes = regexes_of(content["pre_tokenizer"], parts["merges"])
     return {
-        "vocab": {token: vocab[text] for text, token in tokens.items()},
-        "merges": merges,
+        **parts,
         "unmade_tokens": {text: vocab[text] for text, token in spelled.items() if token is None},
-        "ignore_merges": ignore_merges,
-        **added,
-        "splitting": Splitting.from_regexes(regexes, normalization, added["special_tokens"]),
+        "splitting": Splitting.from_regexes(regexes, normalization, parts["special_tokens"]),
     }
 
 
