@@ -17,7 +17,7 @@ from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab
 from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL
 from hf_sgpe.formats.tokenizer_classes import CLASSES, TokenizerClass, class_name_of
-from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, token_text
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.byte_strings import string_to_bytes
@@ -78,15 +78,13 @@ def translated(merges: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     folder = merges.parent
     vocab = read_json(folder / VOCAB_FILE)
-    name = class_name_of(folder) or ("GPT2Tokenizer" if _is_of_gpt2(vocab) else None)
+    is_gpt2 = len(vocab) == 50_257 and vocab.get("<|endoftext|>") == 50_256
+    name = class_name_of(folder) or ("GPT2Tokenizer" if is_gpt2 else None)
     kind = CLASSES.get(name or "")
     if kind is None:
         reason = f"is of the class {name}, whose split pattern is not known" if name else "has no split pattern"
         raise SGPEError(f"{merges}: {reason}: name it with {export_line(str(merges), str(folder), 'NAME')}")
-    settings = optional_json(folder / CONFIG_FILE)
-    if "added_tokens_decoder" not in settings:
-        settings = {**settings, **optional_json(folder / ROLES_FILE)}
-    settings = {**kind.roles, **settings}
+    settings = {**kind.roles, **settings_in(folder)}
     added = _added_tokens(settings, optional_json(folder / ADDED_FILE), vocab)
     content = {
         "version": "1.0",
@@ -100,9 +98,10 @@ def translated(merges: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return content, settings
 
 
-def _is_of_gpt2(vocab: Mapping[str, int]) -> bool:
-    """Return whether a vocabulary has the size and the last token of GPT-2's."""
-    return len(vocab) == 50_257 and vocab.get("<|endoftext|>") == 50_256
+def settings_in(folder: Path) -> dict[str, Any]:
+    """Return a folder's ``tokenizer_config.json`` and, if it has no added tokens, also its ``special_tokens_map.json``."""
+    settings = optional_json(folder / CONFIG_FILE)
+    return settings if "added_tokens_decoder" in settings else {**settings, **optional_json(folder / ROLES_FILE)}
 
 
 def _merges(path: Path) -> list[tuple[str, str]]:
@@ -156,9 +155,7 @@ def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, An
 
 def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
     texts = {
-        role: value["content"] if isinstance(value, Mapping) else value
-        for role, value in settings.items()
-        if role.endswith("_token") and isinstance(value, (str, Mapping))
+        role: text for role, value in settings.items() if role.endswith("_token") and (text := token_text(value)) is not None
     }
     if kind.puts_around:
         cls, sep = texts["cls_token"], texts["sep_token"]

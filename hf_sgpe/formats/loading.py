@@ -147,9 +147,7 @@ def is_translated(path: Path) -> bool:
 
 def _of_sentencepiece(path: Path) -> _Contents:
     # If there are no settings, the name of a special token decides its role.
-    settings = optional_json(path.with_name(CONFIG_FILE))
-    if "added_tokens_decoder" not in settings:
-        settings = {**settings, **optional_json(path.with_name(gpt2_files.ROLES_FILE))}
+    settings = gpt2_files.settings_in(path.parent)
     content = sentencepiece_model.to_tokenizer_json(read_data(path), path, settings)
     roles = roles_of(token["content"] for token in content["added_tokens"] if token["special"])
     return content, {**roles, **settings}

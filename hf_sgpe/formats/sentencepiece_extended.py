@@ -78,7 +78,12 @@ def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
     pieces: list[_Piece] = []
     for id in range(max(len(old), max(new, default=-1) + 1)):
         piece = _piece(old[id] if id < len(old) else None, new.get(id))
-        pieces.append(piece or _Piece(_name_of_none(id, taken), CONTROL))
+        if piece is None:
+            placeholder = f"<no_token_{id}>"
+            while placeholder in taken:
+                placeholder += ">"
+            piece = _Piece(placeholder, CONTROL)
+        pieces.append(piece)
     return pieces
 
 
@@ -94,14 +99,6 @@ def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
         return after
     is_merged = before.kind == USER_DEFINED and after.kind == NORMAL and SPACE_MARK in before.text
     return before._replace(kind=NORMAL) if is_merged else before
-
-
-def _name_of_none(id: int, taken: set[str]) -> str:
-    """Return a placeholder for an id without a token that is not in ``taken``, the texts of all pieces."""
-    name = f"<no_token_{id}>"
-    while name in taken:
-        name += ">"
-    return name
 
 
 def _check_texts(pieces: Sequence[_Piece]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 from hf_sgpe.bpe.merging import merge_words
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import model_vocab
+from hf_sgpe.formats.pre_tokenizers import steps_of
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
@@ -48,8 +49,8 @@ def is_one(content: Mapping[str, Any]) -> bool:
 
 def _normalization_in(content: Mapping[str, Any]) -> tuple[Normalization, bool]:
     """Return the normalization, and whether each space begins a word."""
-    normalizers = _members(content.get("normalizer"), "normalizers")
-    pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
+    normalizers = steps_of(content.get("normalizer"), "normalizers")
+    pre_tokenizers = steps_of(content.get("pre_tokenizer"), "pretokenizers")
     if normalizers[-1:] == [_REPLACE] and pre_tokenizers in ([], [_WITHOUT_EFFECT]):
         has_prefix = normalizers[-2:-1] == [_PREPEND]
         steps = normalizers[: -2 if has_prefix else -1]
@@ -69,7 +70,7 @@ def _scheme(metaspace: Mapping[str, Any]) -> str:
 
 def _decoding_in(content: Mapping[str, Any], scheme: str) -> tuple[str, bool]:
     """Return which spaces decoding removes (one of `STRIPPINGS`), and whether it joins byte tokens into characters."""
-    decoders = _members(content.get("decoder"), "decoders")
+    decoders = steps_of(content.get("decoder"), "decoders")
     if len(decoders) == 1 and decoders[0]["type"] == "Metaspace" and decoders[0].get("replacement") == SPACE_MARK:
         return "none" if _scheme(decoders[0]) == "never" else "all", False
     for stripping, has_bytes in (("none", True), ("one", True), ("none", False), ("one", False)):
@@ -82,12 +83,6 @@ def _decoding_in(content: Mapping[str, Any], scheme: str) -> tuple[str, bool]:
 def _decoders(stripping: str, *, has_bytes: bool) -> list[Mapping[str, Any]]:
     decoders = [decoder for decoder in _DECODERS if has_bytes or decoder["type"] != "ByteFallback"]
     return [*decoders, _STRIP] if stripping == "one" else decoders
-
-
-def _members(part: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any]]:
-    if part is None:
-        return []
-    return [inner for member in part[name] for inner in _members(member, name)] if part["type"] == "Sequence" else [part]
 
 
 def _names(parts: Iterable[Mapping[str, Any]]) -> str:
@@ -128,7 +123,7 @@ def check_writable(content: Mapping[str, Any]) -> None:
     Raises:
         NotByteLevelError: one of the normalizers exists only in SentencePiece.
     """
-    if any(step["type"] == sentencepiece_library.KIND for step in _members(content.get("normalizer"), "normalizers")):
+    if any(step["type"] == sentencepiece_library.KIND for step in steps_of(content.get("normalizer"), "normalizers")):
         raise NotByteLevelError(
             "its tokenizer.model changes characters by SentencePiece's own normalizer, which no tokenizer.json can have: "
             "save the tokenizer with transformers, which writes a tokenizer.json with a similar normalizer, and use that "

@@ -36,10 +36,11 @@ from hf_sgpe.bpe.closed_pairs import pairs_of
 from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import model_vocab, sentencepiece_json
+from hf_sgpe.formats.tokenizer_config import token_text
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
-from hf_sgpe.vocabulary.special_tokens import Template
+from hf_sgpe.vocabulary.special_tokens import bos_eos_template_of
 
 logger = logging.getLogger(__name__)
 
@@ -162,6 +163,8 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         for id, (piece, kind) in enumerate(zip(names, kinds, strict=True))
         if kind in (UNKNOWN, CONTROL) or piece in found
     }
+    # The merges that make the longest run come first. In text, a run then grows from the left.
+    growing = [pair for run in reversed(runs) for pair in pairs_of(run, {SPACE_MARK, *runs})]
     return model_vocab.content_of(
         list((added | _more_added(settings, names)).values()),
         _around(model, scheme),
@@ -170,7 +173,7 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         fuse_unk=True,
         byte_fallback=model.trainer_spec.byte_fallback,
         vocab=vocab,
-        merges=[list(pair) for pair in (*_growing(runs), *_merges(model, vocab))],
+        merges=[list(pair) for pair in (*growing, *_merges(model, vocab))],
     )
 
 
@@ -242,13 +245,6 @@ def _user_defined(
             "after a dummy prefix is added or spaces are removed"
         )
     return [], dict.fromkeys(pieces, bool(marked) or removes_spaces)
-
-
-def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the merges that make runs of U+2581, the longest run first. In text, a run then grows from the left."""
-    parts = {SPACE_MARK, *runs}
-    for run in reversed(runs):
-        yield from pairs_of(run, parts)
 
 
 def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -324,22 +320,15 @@ def _post_processor(model: Any, vocab: Mapping[str, int], settings: Mapping[str,
     The classes of Llama and Gemma put a BOS token before a text unless ``add_bos_token`` is false.
     """
     puts_bos = str(settings.get("tokenizer_class", "")).startswith(("Llama", "CodeLlama", "Gemma"))
-    around: dict[str, list[str]] = {"bos": [], "eos": []}
+    around: dict[str, str] = {}
     for role, default in (("bos", puts_bos), ("eos", False)):
         if not settings.get(f"add_{role}_token", default):
             continue
-        token = _named(settings.get(f"{role}_token")) or getattr(model.trainer_spec, f"{role}_piece")
+        token = token_text(settings.get(f"{role}_token")) or getattr(model.trainer_spec, f"{role}_piece")
         if token not in vocab:
             raise SGPEError(
                 f"its tokenizer_config.json requires the {role} token {token!r}, but this token is not one of its pieces"
             )
-        around[role] = [token]
-    if not any(around.values()):
-        return None
-    return Template.around_each(around["bos"], around["eos"]).as_post_processor(vocab)
-
-
-def _named(token: Any) -> str | None:
-    """Return the text of a special token in the settings, a string or an object; None for other values."""
-    content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else None
+        around[f"{role}_token"] = token
+    template = bos_eos_template_of(around)
+    return template.as_post_processor(vocab) if template else None

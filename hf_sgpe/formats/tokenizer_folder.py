@@ -31,7 +31,7 @@ from hf_sgpe.formats import (
 from hf_sgpe.formats.gpt2_files import ROLES_FILE
 from hf_sgpe.formats.pre_tokenizers import pre_tokenizer_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
-from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files, token_text
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, MORE_TEMPLATES, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -228,8 +228,7 @@ def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[
         kept["added_tokens_decoder"] = {id: token for id, token in tokens.items() if token.get("content") not in gone}
     for name in ("additional_special_tokens", "extra_special_tokens"):
         if isinstance(tokens := kept.get(name), list):
-            texts = [token.get("content") if isinstance(token, dict) else token for token in tokens]
-            kept[name] = [token for token, text in zip(tokens, texts, strict=True) if text not in gone]
+            kept[name] = [token for token in tokens if token_text(token) not in gone]
     return kept
 
 

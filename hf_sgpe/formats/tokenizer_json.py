@@ -22,10 +22,10 @@ from hf_sgpe.files.atomic import atomic_directory, check_directory
 from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
-from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, pre_tokenizer_of, regexes_of
+from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, pre_tokenizer_of, regexes_of, steps_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
-from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
-from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
+from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader, token_text
+from hf_sgpe.splitting.normalization import NFC, NONE
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
@@ -237,22 +237,20 @@ def _parts_of_settings(
         "chat_template": chat_template,
         "more_templates": more_templates,
         "settings": {
-            name: value for name, value in settings.items() if name not in _TRANSLATED and not _is_role(name, value)
+            name: value
+            for name, value in settings.items()
+            # Of these names, only those with a switch as their value, such as add_bos_token, are no roles.
+            if name not in _TRANSLATED and (not name.endswith("_token") or isinstance(value, bool))
         },
     }
-
-
-def _is_role(name: str, value: Any) -> bool:
-    """Return whether a setting is the special token of a role, not a switch such as ``add_bos_token``."""
-    return name.endswith("_token") and not isinstance(value, bool)
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield the role and the text of each special token in settings, where it is a string or an object."""
     for role, token in settings.items():
-        content = token.get("content") if isinstance(token, dict) else token
-        if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
-            yield role, content
+        text = token_text(token)
+        if role.endswith("_token") and text is not None and text in special_tokens:
+            yield role, text
 
 
 def _chat_templates(templates: Any) -> tuple[str | None, dict[str, str]]:
@@ -330,7 +328,10 @@ def _read_byte_level(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `sentencepiece_json.read` returns, for a tokenizer whose merges join bytes."""
     if (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel, and its model has no byte tokens (byte_fallback)")
-    normalization = _normalization(content.get("normalizer"))
+    kinds = {part["type"] for part in steps_of(content.get("normalizer"), "normalizers")}
+    if kinds - {"NFC"}:
+        raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not NFC, the only supported normalizer")
+    normalization = NFC if kinds else NONE
     vocab, names = content["model"]["vocab"], model_vocab.added_names(content)
     spelled = {text: bytes_spelled(text) for text in vocab if text not in names}
     tokens = {text: token for text, token in spelled.items() if token is not None}
@@ -341,13 +342,3 @@ def _read_byte_level(content: Mapping[str, Any]) -> dict[str, Any]:
         "unmade_tokens": {text: vocab[text] for text, token in spelled.items() if token is None},
         "splitting": Splitting.from_regexes(regexes, normalization, parts["special_tokens"]),
     }
-
-
-def _normalization(normalizer: Mapping[str, Any] | None) -> Normalization:
-    if normalizer is None:
-        return NONE
-    parts = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
-    kinds = {part["type"] for part in parts}
-    if kinds - {"NFC"}:
-        raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not NFC, the only supported normalizer")
-    return NFC if kinds else NONE
