@@ -54,8 +54,8 @@ def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
         ranks = {pair: rank for rank, pair in enumerate(merges)}
         for token, found in places.items():
             if len(found) > 1:
-                is_text = isinstance(token, str)
-                symbols = list(token) if is_text else [character.encode() for character in token.decode()]
+                text = token.decode() if isinstance(token, bytes) else token
+                symbols = [character.encode() if isinstance(token, bytes) else character for character in text]
                 found[0] = rank_of_last_merge(symbols, ranks, default=found[0])
     return {token: found[0] for token, found in places.items()}
 

@@ -15,7 +15,7 @@ from hf_sgpe.files.folder_contents import export_line
 from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab
-from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL
+from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, after_split
 from hf_sgpe.formats.tokenizer_classes import CLASSES, TokenizerClass, class_name_of
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, token_text
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
@@ -86,11 +86,16 @@ def translated(merges: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise SGPEError(f"{merges}: {reason}: name it with {export_line(str(merges), str(folder), 'NAME')}")
     settings = {**kind.roles, **settings_in(folder)}
     added = _added_tokens(settings, optional_json(folder / ADDED_FILE), vocab)
+    pre_tokenizer = {**BYTE_LEVEL, "add_prefix_space": bool(settings.get("add_prefix_space"))}
+    if kind.pattern == "gpt2":
+        pre_tokenizer |= {"trim_offsets": True, "use_regex": True}
+    else:
+        pre_tokenizer = after_split(SPLIT_PATTERNS[kind.pattern], pre_tokenizer)
     content = {
         "version": "1.0",
         "added_tokens": added,
         "normalizer": {"type": "NFC"} if kind.normalization == "nfc" else None,
-        "pre_tokenizer": _pre_tokenizer(kind, bool(settings.get("add_prefix_space"))),
+        "pre_tokenizer": pre_tokenizer,
         "post_processor": _post_processor(kind, settings, {token["content"]: token["id"] for token in added}),
         "decoder": BYTE_LEVEL,
         "model": {"type": "BPE", "vocab": vocab, "merges": [list(pair) for pair in _merges(merges)]},
@@ -142,15 +147,6 @@ def _added_tokens(
             ids.append(model_vocab.loaded_id(name, vocab, ids))
             tokens.append({"id": ids[-1], **token})
     return sorted(tokens, key=lambda token: token["id"])
-
-
-def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, Any]:
-    if kind.pattern == "gpt2":
-        return {**BYTE_LEVEL, "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
-    pattern = {"Regex": SPLIT_PATTERNS[kind.pattern]}
-    split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
-    byte_level = {**BYTE_LEVEL, "add_prefix_space": add_prefix_space}
-    return {"type": "Sequence", "pretokenizers": [split, byte_level]}
 
 
 def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:

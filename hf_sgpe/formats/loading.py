@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,7 @@ def _find_on_hub(
             f"{source}: two revisions are given, one in the name and one as revision={revision!r}: give only one"
         )
     revision = named or revision
-
-    def names() -> list[str]:
-        return hub.names_in(repo, revision=revision, token=options["token"])
+    names = partial(hub.names_in, repo, revision=revision, token=options["token"])
 
     def download(name: str, others: Iterable[str]) -> Path:
         where = {"revision": revision, **options}

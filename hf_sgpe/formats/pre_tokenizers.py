@@ -29,6 +29,12 @@ def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
     return {"type": "Sequence", "pretokenizers": [*splits, dict(BYTE_LEVEL)]}
 
 
+def after_split(regex: str, byte_level: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pre-tokenizer that splits text at the matches of a regex, and then applies a ``ByteLevel``."""
+    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+    return {"type": "Sequence", "pretokenizers": [split, byte_level]}
+
+
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
     """Return regexes that, applied one after another, split text as the pre-tokenizers do.
 

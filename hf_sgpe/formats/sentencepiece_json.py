@@ -146,7 +146,13 @@ def read(content: Mapping[str, Any]) -> dict[str, Any]:
     unknown = None if byte_tokens else model.get("unk_token")
     if unknown is not None and unknown not in vocab:
         raise SGPEError(f"its unk_token {unknown!r} is not in its vocabulary")
-    tokens = _tokens_of(vocab.keys() - model_vocab.added_names(content), has_bytes=bool(byte_tokens))
+    names = vocab.keys() - model_vocab.added_names(content)
+    if byte_tokens:
+        names = names.difference(map(byte_token, range(256)))
+    tokens = {name: string_to_text(name) for name in names}
+    if len(set(tokens.values())) < len(tokens):
+        twice = next(name for name in sorted(names) if " " in name and name.replace(" ", SPACE_MARK) in names)
+        raise NotByteLevelError(f"its tokens {twice!r} and {twice.replace(' ', SPACE_MARK)!r} are the same text")
     parts = model_vocab.parts_of(content, tokens, normalization)
     if parts["ignore_merges"]:
         _check_whole_words(parts["vocab"], parts["merges"])
@@ -187,13 +193,3 @@ def _byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
     if missing := [name for name in names.values() if name not in vocab]:
         raise NotByteLevelError(f"its model has byte_fallback, but no token {missing[0]}")
     return tuple(vocab[name] for name in names.values())
-
-
-def _tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
-    """Return the tokens of vocabulary strings, without those for single bytes (with ``has_bytes``)."""
-    names = texts.difference(map(byte_token, range(256))) if has_bytes else texts
-    spelled = {name: string_to_text(name) for name in names}
-    if len(set(spelled.values())) < len(spelled):
-        twice = next(name for name in sorted(names) if " " in name and name.replace(" ", SPACE_MARK) in names)
-        raise NotByteLevelError(f"its tokens {twice!r} and {twice.replace(' ', SPACE_MARK)!r} are the same text")
-    return spelled

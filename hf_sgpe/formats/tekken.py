@@ -5,9 +5,7 @@ tokens.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.json_files import read_json
@@ -34,7 +32,13 @@ def read(path: Path) -> TokenizerData:
     content = read_json(path)
     try:
         config = content["config"]
-        special = _special_tokens(content, config["default_num_special_tokens"])
+        number, listed = config["default_num_special_tokens"], content.get("special_tokens")
+        named = dict(enumerate(_FIRST_SPECIAL_TOKENS))
+        if listed is not None:
+            named = {entry["rank"]: entry["token_str"] for entry in listed}
+        if len(named) > number or set(named) != set(range(len(named))):
+            raise ValueError(f"its special tokens do not have the ids 0 to {len(named) - 1}")
+        special = {named.get(id, f"<SPECIAL_{id}>"): id for id in range(number)}
         entries = content["vocab"][: config["default_vocab_size"] - len(special)]
         ranks = {base64.b64decode(entry["token_bytes"], validate=True): rank for rank, entry in enumerate(entries)}
         pattern = config["pattern"]
@@ -51,15 +55,3 @@ def read(path: Path) -> TokenizerData:
         )
     except SGPEError as error:
         raise SGPEError(f"{path}: {error}") from None
-
-
-def _special_tokens(content: Mapping[str, Any], number: int) -> dict[str, int]:
-    """Return the ids below ``number``, keyed by special token. Unused ids get a placeholder."""
-    listed = content.get("special_tokens")
-    if listed is None:
-        named = dict(enumerate(_FIRST_SPECIAL_TOKENS))
-    else:
-        named = {entry["rank"]: entry["token_str"] for entry in listed}
-    if len(named) > number or set(named) != set(range(len(named))):
-        raise ValueError(f"its special tokens do not have the ids 0 to {len(named) - 1}")
-    return {named.get(id, f"<SPECIAL_{id}>"): id for id in range(number)}

@@ -21,16 +21,16 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.files.atomic import atomic_directory, check_directory
 from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.files.unreadable import read_utf8
-from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
-from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, pre_tokenizer_of, regexes_of, steps_of
+from hf_sgpe.formats import model_vocab, sentencepiece_json
+from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, after_split, pre_tokenizer_of, regexes_of, steps_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader, token_text
 from hf_sgpe.splitting.normalization import NFC, NONE
-from hf_sgpe.splitting.patterns import PATTERNS
+from hf_sgpe.splitting.patterns import PATTERNS, SPLIT_PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
 from hf_sgpe.vocabulary.byte_strings import bytes_spelled
-from hf_sgpe.vocabulary.special_tokens import Template
+from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of, roles_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
@@ -166,12 +166,38 @@ def read(path: Path) -> TokenizerData:
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in its folder, or None without one.
-    The content of the tutorial's files is made valid (`hf_sgpe.formats.tutorial_files`).
-    """
+    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in its folder, or None without one."""
     content, config = read_json(path), path.with_name(CONFIG_FILE)
-    content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
+    if content.get("type") == "BPE" and "model" in content and "pre_tokenizer" not in content:
+        content = _of_tutorial(content, path)
     return content, read_json(config) if config.exists() else None
+
+
+def _of_tutorial(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return a valid ``tokenizer.json`` for the file that ``save()`` of the tutorial *Tokenizers for large language models*
+    writes, with the same ids as the tutorial's ``encode``.
+
+    The tutorial describes the file as compatible with Hugging Face. But no library loads it, because it has neither a
+    pre-tokenizer nor a decoder.
+    """
+    special = {token["id"]: token["content"] for token in content.get("added_tokens") or ()}
+    template = bos_eos_template_of(roles_of(special.values()))  # its encode(text, add_special_tokens=True)
+    for name, id in content["model"]["vocab"].items():
+        if id in special and special[id] != name:
+            raise SGPEError(
+                f"{path}: the special token {special[id]!r} has the same id {id} as the token {name!r}, so text with "
+                f"{name!r} cannot be decoded: train the tokenizer again with higher ids for its special tokens"
+            )
+    pattern = content.get("split_pattern", SPLIT_PATTERNS["cl100k-any-space"])
+    return {
+        "version": "1.0",
+        "added_tokens": content.get("added_tokens") or [],
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": after_split(pattern, BYTE_LEVEL),
+        "post_processor": template.as_post_processor({name: id for id, name in special.items()}) if template else BYTE_LEVEL,
+        "decoder": BYTE_LEVEL,
+        "model": content["model"],
+    }
 
 
 def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
