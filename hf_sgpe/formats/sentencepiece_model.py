@@ -146,7 +146,16 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     names = [piece.piece for piece in model.pieces]
     if len(set(names)) < len(names):
         raise NotByteLevelError(f"two of its pieces have the text {Counter(names).most_common(1)[0][0]!r}")
-    _check_normalizer(model)
+    if model.denormalizer_spec.precompiled_charsmap:
+        raise NotByteLevelError("its decoder changes characters, but hf_sgpe supports no such decoder")
+    if model.trainer_spec.treat_whitespace_as_suffix:
+        raise NotByteLevelError(
+            "its setting treat_whitespace_as_suffix puts spaces after words, but hf_sgpe supports only spaces before words"
+        )
+    if not model.normalizer_spec.escape_whitespaces:
+        raise NotByteLevelError(
+            "its setting escape_whitespaces is off, but hf_sgpe requires spaces that are written as U+2581"
+        )
     vocab = {piece: id for id, piece in enumerate(names)}
     scheme = "metaspace"
     if prefix := _has_prefix(model, settings):
@@ -195,21 +204,6 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
         flags = {name: bool(token.get(name)) for name in ("single_word", "lstrip", "rstrip", "special")}
         more[text] = _added_token(id, text, **flags, normalized=id >= len(names) and bool(token.get("normalized")))
     return more
-
-
-def _check_normalizer(model: Any) -> None:
-    """Check that decoding does not change characters, and that the model writes spaces as U+2581 before words."""
-    spec = model.normalizer_spec
-    if model.denormalizer_spec.precompiled_charsmap:
-        raise NotByteLevelError("its decoder changes characters, but hf_sgpe supports no such decoder")
-    if model.trainer_spec.treat_whitespace_as_suffix:
-        raise NotByteLevelError(
-            "its setting treat_whitespace_as_suffix puts spaces after words, but hf_sgpe supports only spaces before words"
-        )
-    if not spec.escape_whitespaces:
-        raise NotByteLevelError(
-            "its setting escape_whitespaces is off, but hf_sgpe requires spaces that are written as U+2581"
-        )
 
 
 def _user_defined(
