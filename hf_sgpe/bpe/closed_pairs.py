@@ -16,7 +16,7 @@ with the same joined text do not matter.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
@@ -54,16 +54,16 @@ def _places_of(merges: Sequence[tuple[Token, Token]]) -> dict[Token, int]:
         ranks = {pair: rank for rank, pair in enumerate(merges)}
         for token, found in places.items():
             if len(found) > 1:
-                found[0] = _rank_of_last(token, ranks, default=found[0])
+                text = token.decode() if isinstance(token, bytes) else token
+                symbols = [character.encode() if isinstance(token, bytes) else character for character in text]
+                found[0] = rank_of_last_merge(symbols, ranks, default=found[0])
     return {token: found[0] for token, found in places.items()}
 
 
-def _rank_of_last(token: Token, ranks: dict[tuple[Token, Token], int], *, default: int) -> int:
-    """Encode the text of a token alone, and return the rank of the last merge. If the text does not become this token,
-    return ``default``.
+def rank_of_last_merge(symbols: list[Token], ranks: Mapping[tuple[Token, Token], int], *, default: int) -> int:
+    """Merge the symbols of a token's text, and return the rank of the last merge. If they do not become this token, return
+    ``default``.
     """
-    text = token.decode() if isinstance(token, bytes) else token
-    symbols = [character.encode() if isinstance(token, bytes) else character for character in text]
     rank = default
     while len(symbols) > 1:
         found = [(ranks[pair], place) for place, pair in enumerate(pairwise(symbols)) if pair in ranks]

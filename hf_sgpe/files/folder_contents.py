@@ -1,7 +1,8 @@
-"""Recognition of what a folder or a Hub repository contains: a model, a tokenizer, or an unsupported format."""
+"""Recognition of what a file, a folder or a Hub repository contains: a model, a tokenizer of a format, or neither."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
@@ -35,6 +36,34 @@ def vocabulary_file(names: Iterable[str]) -> str | None:
     sentencepiece = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
     known = ("tokenizer.json", "tekken.json", "merges.txt", *ranks, "tiktoken.model", *sentencepiece)
     return next((name for name in known if name in files), None)
+
+
+def tokenizer_format(path: Path) -> str:
+    """Return the format of a tokenizer's file: ``gguf``, ``gpt2``, ``tekken``, ``tiktoken``, ``sentencepiece`` or ``json``.
+
+    The name decides, as in the libraries of these formats. Only tiktoken's ranks are also recognized by their first line, as
+    in Llama 3's ``tokenizer.model``.
+
+    >>> tokenizer_format(Path("tekken_240911.json")), tokenizer_format(Path("tokenizer.json"))
+    ('tekken', 'json')
+    """
+    name, suffix = path.name, path.suffix
+    if suffix == ".json":
+        return "tekken" if "tekken" in name else "json"
+    if name == "merges.txt":
+        return "gpt2"
+    if suffix.lower() == ".gguf":
+        return "gguf"
+    if suffix == ".tiktoken" or _has_ranks(path):
+        return "tiktoken"
+    return "sentencepiece" if suffix == ".model" else "json"
+
+
+def _has_ranks(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as opened:
+        return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(1024)) is not None
 
 
 def why_no_tokenizer(names: Iterable[str], where: str) -> str:

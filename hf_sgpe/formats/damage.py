@@ -18,11 +18,13 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
-from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE, checked_length, from_content
+from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, MORE_TEMPLATES, TOKENIZER_FILE, checked_length, from_content
 
 # Other files that transformers reads with a tokenizer.json.
-_BESIDE = (CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE_FILE, "config.json")
-_MORE_TEMPLATES = "additional_chat_templates/*.jinja"
+_BESIDE = (
+    *(CONFIG_FILE, "special_tokens_map.json", "added_tokens.json", CHAT_TEMPLATE_FILE, "config.json"),
+    f"{MORE_TEMPLATES}/*.jinja",
+)
 
 
 def check_loaded(tokenizer: PreTrainedTokenizerFast, *, gapless: bool) -> None:
@@ -54,31 +56,29 @@ def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = Fal
         error: The error that transformers raised, for the message if no single file is damaged.
     """
     folder = tokenizer_file.parent
-    # If two tokens have the same id, the backend keeps one of them at random, so loading may succeed.
-    if reason := _repeated_ids(tokenizer_file) or _failure(tokenizer_file, (), gapless):
+    also = [file for name in _BESIDE for file in sorted(folder.glob(name)) if file.is_file()]
+    for file in (tokenizer_file, *also):
+        # If two tokens have the same id, the backend keeps one of them at random, so loading may succeed.
+        reason = _repeated_ids(file) or _failure(tokenizer_file, {file} - {tokenizer_file}, gapless)
+        if reason is None:
+            continue
         try:
-            from_content(read_json(tokenizer_file), tokenizer_file)
+            content = read_utf8(file) if file.suffix == ".jinja" else read_json(file)
+            if file == tokenizer_file and isinstance(content, dict):
+                from_content(content, file)
         except NotByteLevelError:
             pass
         except SGPEError as ours:
             return ours
-        return _damaged(tokenizer_file, reason)
-    also = [file for name in (*_BESIDE, _MORE_TEMPLATES) for file in sorted(folder.glob(name)) if file.is_file()]
-    for file in also:
-        if reason := _failure(tokenizer_file, [file], gapless):
-            try:
-                read_utf8(file) if file.suffix == ".jinja" else read_json(file)
-            except SGPEError as ours:
-                return ours
-            return _damaged(file, reason)
+        return _damaged(file, reason)
     return _damaged(folder, error) if _failure(tokenizer_file, also, gapless) else None
 
 
-def _repeated_ids(tokenizer_file: Path) -> BaseException | None:
+def _repeated_ids(file: Path) -> BaseException | None:
     try:
-        vocab = read_json(tokenizer_file)["model"]["vocab"]
+        vocab = read_json(file)["model"]["vocab"]
         is_damaged = isinstance(vocab, dict) and len(set(vocab.values())) < len(vocab)
-    except (SGPEError, KeyError, TypeError):  # damaged in another way
+    except (SGPEError, KeyError, TypeError):  # damaged in another way, or another file
         return None
     return SGPEError("the ids of its tokens repeat") if is_damaged else None
 

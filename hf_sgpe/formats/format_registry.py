@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.folder_contents import tokenizer_format
 from hf_sgpe.splitting.normalization import NFC, NONE
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -65,15 +66,10 @@ def format_of(source: str | os.PathLike[str]) -> Format:
     >>> format_of("my.tiktoken").name, format_of("user/name").name
     ('tiktoken', 'folder')
     """
-    from hf_sgpe.formats import tiktoken
-
-    name = os.fspath(source)
     for form in FORMATS.values():
-        if form.ending and name.endswith(form.ending):
+        if form.ending and os.fspath(source).endswith(form.ending):
             return form
-    # Llama 3's tokenizer.model
-    has_ranks = Path(source).is_file() and tiktoken.holds_ranks(Path(source))
-    return FORMATS["tiktoken" if has_ranks else "folder"]
+    return FORMATS["tiktoken" if tokenizer_format(Path(source)) == "tiktoken" else "folder"]
 
 
 # ---------------------------------------------------------------- the formats; their modules are imported when needed

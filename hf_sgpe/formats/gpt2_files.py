@@ -15,9 +15,9 @@ from hf_sgpe.files.folder_contents import export_line
 from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import model_vocab
-from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL
+from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, after_split
 from hf_sgpe.formats.tokenizer_classes import CLASSES, TokenizerClass, class_name_of
-from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, token_text
 from hf_sgpe.splitting.patterns import SPLIT_PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.byte_strings import string_to_bytes
@@ -78,21 +78,24 @@ def translated(merges: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     folder = merges.parent
     vocab = read_json(folder / VOCAB_FILE)
-    name = class_name_of(folder) or ("GPT2Tokenizer" if _is_of_gpt2(vocab) else None)
+    is_gpt2 = len(vocab) == 50_257 and vocab.get("<|endoftext|>") == 50_256
+    name = class_name_of(folder) or ("GPT2Tokenizer" if is_gpt2 else None)
     kind = CLASSES.get(name or "")
     if kind is None:
         reason = f"is of the class {name}, whose split pattern is not known" if name else "has no split pattern"
         raise SGPEError(f"{merges}: {reason}: name it with {export_line(str(merges), str(folder), 'NAME')}")
-    settings = optional_json(folder / CONFIG_FILE)
-    if "added_tokens_decoder" not in settings:
-        settings = {**settings, **optional_json(folder / ROLES_FILE)}
-    settings = {**kind.roles, **settings}
+    settings = {**kind.roles, **settings_in(folder)}
     added = _added_tokens(settings, optional_json(folder / ADDED_FILE), vocab)
+    pre_tokenizer = {**BYTE_LEVEL, "add_prefix_space": bool(settings.get("add_prefix_space"))}
+    if kind.pattern == "gpt2":
+        pre_tokenizer |= {"trim_offsets": True, "use_regex": True}
+    else:
+        pre_tokenizer = after_split(SPLIT_PATTERNS[kind.pattern], pre_tokenizer)
     content = {
         "version": "1.0",
         "added_tokens": added,
         "normalizer": {"type": "NFC"} if kind.normalization == "nfc" else None,
-        "pre_tokenizer": _pre_tokenizer(kind, bool(settings.get("add_prefix_space"))),
+        "pre_tokenizer": pre_tokenizer,
         "post_processor": _post_processor(kind, settings, {token["content"]: token["id"] for token in added}),
         "decoder": BYTE_LEVEL,
         "model": {"type": "BPE", "vocab": vocab, "merges": [list(pair) for pair in _merges(merges)]},
@@ -100,9 +103,10 @@ def translated(merges: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return content, settings
 
 
-def _is_of_gpt2(vocab: Mapping[str, int]) -> bool:
-    """Return whether a vocabulary has the size and the last token of GPT-2's."""
-    return len(vocab) == 50_257 and vocab.get("<|endoftext|>") == 50_256
+def settings_in(folder: Path) -> dict[str, Any]:
+    """Return a folder's ``tokenizer_config.json`` and, if it has no added tokens, also its ``special_tokens_map.json``."""
+    settings = optional_json(folder / CONFIG_FILE)
+    return settings if "added_tokens_decoder" in settings else {**settings, **optional_json(folder / ROLES_FILE)}
 
 
 def _merges(path: Path) -> list[tuple[str, str]]:
@@ -145,20 +149,9 @@ def _added_tokens(
     return sorted(tokens, key=lambda token: token["id"])
 
 
-def _pre_tokenizer(kind: TokenizerClass, add_prefix_space: bool) -> dict[str, Any]:
-    if kind.pattern == "gpt2":
-        return {**BYTE_LEVEL, "add_prefix_space": add_prefix_space, "trim_offsets": True, "use_regex": True}
-    pattern = {"Regex": SPLIT_PATTERNS[kind.pattern]}
-    split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
-    byte_level = {**BYTE_LEVEL, "add_prefix_space": add_prefix_space}
-    return {"type": "Sequence", "pretokenizers": [split, byte_level]}
-
-
 def _post_processor(kind: TokenizerClass, settings: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
     texts = {
-        role: value["content"] if isinstance(value, Mapping) else value
-        for role, value in settings.items()
-        if role.endswith("_token") and isinstance(value, (str, Mapping))
+        role: text for role, value in settings.items() if role.endswith("_token") and (text := token_text(value)) is not None
     }
     if kind.puts_around:
         cls, sep = texts["cls_token"], texts["sep_token"]

@@ -9,8 +9,9 @@ adjacent in the order of merges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
+from hf_sgpe.bpe.closed_pairs import pairs_of
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer
 from hf_sgpe.splitting.normalization import METASPACE, Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token
@@ -30,8 +31,10 @@ _SPACE_DIFFERS = {
 def record_of(data: TokenizerData) -> PreTokenizer:
     """Return a record, without regexes, of the text for which llama.cpp returns different ids than this tokenizer."""
     tokens = {token.decode() for token in data.vocab}
-    differs = text_differs(data.normalization) or _differs(data, tokens)
-    return PreTokenizer(KIND, (), differs=differs, rarely=_rarely(data, tokens))
+    # llama.cpp joins tokens and single characters.
+    parts = tokens.union(*tokens, *map(byte_token, range(256)), *data.added_ids, " ")
+    differs = text_differs(data.normalization) or _differs(data, tokens, parts)
+    return PreTokenizer(KIND, (), differs=differs, rarely=_rarely(data, parts))
 
 
 def text_differs(normalization: Normalization) -> str:
@@ -57,7 +60,7 @@ def is_ordinary(data: TokenizerData, text: str) -> bool:
     return SPACE_MARK in text and data.spelled_by(text) in data.vocab
 
 
-def _differs(data: TokenizerData, tokens: Set[str]) -> str:
+def _differs(data: TokenizerData, tokens: Set[str], parts: Set[str]) -> str:
     """Return a description of ordinary text for which llama.cpp returns different ids, or an empty string."""
     if not data.byte_tokens:
         return "characters without a token"
@@ -69,11 +72,11 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
         return f"text after the added token {min(data.normalized_tokens)}"
     for text in data.added_tokens:
         spaced = data.bytes_of_added(text)
-        if SPACE_MARK in text and spaced not in data.vocab and any(_splits(spaced.decode(), tokens)):
+        if SPACE_MARK in text and spaced not in data.vocab and pairs_of(spaced.decode(), parts):
             return f"text with {spaced.decode()!r}"
     merges = [(left.decode(), right.decode()) for left, right in data.merges]
     known = set(merges)
-    pairs = (pair for token in tokens for pair in _splits(token, tokens))
+    pairs = (pair for token in tokens for pair in pairs_of(token, parts))
     if (pair := min((pair for pair in pairs if pair not in known), default=None)) is not None:
         return f"text with {pair[0]!r} before {pair[1]!r}, which no merge joins"
     if token := _token_with_two_ranks(merges):
@@ -81,25 +84,16 @@ def _differs(data: TokenizerData, tokens: Set[str]) -> str:
     return ""
 
 
-def _rarely(data: TokenizerData, tokens: Set[str]) -> str:
+def _rarely(data: TokenizerData, parts: Set[str]) -> str:
     """Return a description of rare text for which llama.cpp returns different ids, or an empty string."""
     names = [
         *map(byte_token, range(256)),
         *(text for text in data.special_tokens if data.spelled_by(text) not in data.vocab),
     ]
-    texts = [name for name in names if any(_splits(name, tokens))][:3]
+    texts = [name for name in names if pairs_of(name, parts)][:3]
     if any(is_ordinary(data, text) for text in data.added_tokens):
         texts.append("the character U+2581")
     return ", ".join(texts)
-
-
-def _splits(text: str, tokens: Set[str]) -> Iterator[tuple[str, str]]:
-    """Yield each pair of symbols (tokens or single characters) into which a text can be split."""
-    last = len(text) - 1
-    for place in range(1, len(text)):
-        left, right = text[:place], text[place:]
-        if (place == 1 or left in tokens) and (place == last or right in tokens):
-            yield left, right
 
 
 def _token_with_two_ranks(merges: _Pairs) -> str:

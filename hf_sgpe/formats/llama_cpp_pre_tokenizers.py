@@ -41,7 +41,7 @@ class PreTokenizer:
     rarely: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "regexes", tuple(map(plain, self.regexes)))
+        object.__setattr__(self, "regexes", tuple(map(_plain, self.regexes)))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def of_patterns(patterns: str | Sequence[str]) -> list[PreTokenizer]:
     ['granite-embed-multi-97m', 'gpt-4o']
     """
     names = [patterns] if isinstance(patterns, str) else patterns
-    regexes = tuple(plain(resolve_pattern(name)) for name in names)
+    regexes = tuple(_plain(resolve_pattern(name)) for name in names)
     return sorted(
         (record for record in PRE_TOKENIZERS if record.regexes == regexes), key=lambda record: bool(record.differs)
     )
@@ -94,10 +94,10 @@ _SPELLINGS = {
 _DIGITS = re.compile(r"\[\\p\{N\}((?:[^\x00-\x7f]-?)+)\]")
 
 
-def plain(regex: str) -> str:
+def _plain(regex: str) -> str:
     r"""Return an equivalent regex in a uniform spelling.
 
-    >>> plain(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}")
+    >>> _plain(r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}")
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
     """
     for spelling, plain_spelling in _SPELLINGS.items():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hf_sgpe.corpora.text_files import kind_of
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files import hub
 from hf_sgpe.files.atomic import INCOMPLETE
-from hf_sgpe.files.folder_contents import export_line, vocabulary_file, why_no_tokenizer
+from hf_sgpe.files.folder_contents import export_line, tokenizer_format, vocabulary_file, why_no_tokenizer
 from hf_sgpe.files.json_files import optional_json
 from hf_sgpe.files.unreadable import read_data
 from hf_sgpe.formats import gguf_tokenizer, gpt2_files, sentencepiece_model, tekken, tiktoken, tokenizer_json
@@ -88,9 +89,7 @@ def _find_on_hub(
             f"{source}: two revisions are given, one in the name and one as revision={revision!r}: give only one"
         )
     revision = named or revision
-
-    def names() -> list[str]:
-        return hub.names_in(repo, revision=revision, token=options["token"])
+    names = partial(hub.names_in, repo, revision=revision, token=options["token"])
 
     def download(name: str, others: Iterable[str]) -> Path:
         where = {"revision": revision, **options}
@@ -118,7 +117,7 @@ def _find_on_hub(
 
 def read(path: Path) -> TokenizerData:
     """Read a tokenizer from the file that `find` returned, and from its other files in the same folder."""
-    if path.suffix.lower() == ".gguf":
+    if tokenizer_format(path) == "gguf":
         return gguf_tokenizer.read_tokenizer(path)
     return tokenizer_json.from_contents(path, *contents_of(path))
 
@@ -127,46 +126,33 @@ def contents_of(path: Path) -> _Contents:
     """Return the content of a tokenizer's ``tokenizer.json``, translated if its format is another, and of its
     ``tokenizer_config.json``, or None if there is no such file.
     """
-    if kind_of(path) and not is_translated(path):
+    if kind_of(path) and path.name != gpt2_files.MERGES_FILE:
         raise SGPEError(f"{path}: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer.json")
-    return _reader_of(path)(path)
+    form = tokenizer_format(path)
+    if form == "gpt2":
+        return gpt2_files.translated(path)
+    if form == "sentencepiece":
+        return _of_sentencepiece(path)
+    if form in ("tekken", "tiktoken"):
+        data = tekken.read(path) if form == "tekken" else _of_ranks(path)
+        return tokenizer_json.to_dict(data), {**data.roles, **optional_json(path.with_name(CONFIG_FILE))}
+    return tokenizer_json.json_contents(path)
 
 
 def is_translated(path: Path) -> bool:
-    """Return whether a file is in another format than ``tokenizer.json``."""
-    return _reader_of(path) is not tokenizer_json.json_contents
-
-
-def _reader_of(path: Path) -> Callable[[Path], _Contents]:
-    if path.name == gpt2_files.MERGES_FILE:
-        return gpt2_files.translated
-    if tekken.is_one(path):
-        return lambda path: _of_data(path, tekken.read(path))
-    if is_sentencepiece(path):
-        return _of_sentencepiece
-    return _of_ranks if path.suffix in (".tiktoken", ".model") else tokenizer_json.json_contents
-
-
-def is_sentencepiece(path: Path) -> bool:
-    """Return whether a file is SentencePiece's. Llama 3's ``tokenizer.model`` contains tiktoken's ranks instead."""
-    return path.suffix == ".model" and not tiktoken.holds_ranks(path)
+    """Return whether `contents_of` translates the content of a file into that of a ``tokenizer.json``."""
+    return tokenizer_format(path) not in ("json", "gguf")
 
 
 def _of_sentencepiece(path: Path) -> _Contents:
     # If there are no settings, the name of a special token decides its role.
-    settings = optional_json(path.with_name(CONFIG_FILE))
-    if "added_tokens_decoder" not in settings:
-        settings = {**settings, **optional_json(path.with_name(gpt2_files.ROLES_FILE))}
+    settings = gpt2_files.settings_in(path.parent)
     content = sentencepiece_model.to_tokenizer_json(read_data(path), path, settings)
     roles = roles_of(token["content"] for token in content["added_tokens"] if token["special"])
     return content, {**roles, **settings}
 
 
-def _of_data(path: Path, data: TokenizerData) -> _Contents:
-    return tokenizer_json.to_dict(data), {**data.roles, **optional_json(path.with_name(CONFIG_FILE))}
-
-
-def _of_ranks(path: Path) -> _Contents:
+def _of_ranks(path: Path) -> TokenizerData:
     # The settings in the folder must name a tokenizer class with a known split pattern.
     kind = CLASSES.get(class_name_of(path.parent) or "")
     if kind is None or not kind.special_tokens:
@@ -176,4 +162,4 @@ def _of_ranks(path: Path) -> _Contents:
     ranks = tiktoken.read_ranks(path)
     special = {token: max(ranks.values()) + 1 + number for number, token in enumerate(kind.special_tokens)}
     splitting = Splitting("bpe", pattern=kind.pattern, normalization=kind.normalization)
-    return _of_data(path, tiktoken.of_ranks(ranks, splitting=splitting, special_tokens=special, roles=kind.roles))
+    return tiktoken.of_ranks(ranks, splitting=splitting, special_tokens=special, roles=kind.roles)

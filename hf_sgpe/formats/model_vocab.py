@@ -9,7 +9,7 @@ the bytes that a spelling in ``added_tokens`` means, the spelling is also an ord
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -19,7 +19,7 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import Normalization, prepare
 from hf_sgpe.vocabulary.added_patterns import Matching
-from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_text
+from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_bytes, string_to_text
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
@@ -81,34 +81,69 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
     return vocab
 
 
+def content_of(
+    added_tokens: Sequence[Mapping[str, Any]], around: Mapping[str, Any], post_processor: Any, **model: Any
+) -> dict[str, Any]:
+    """Return the content of a ``tokenizer.json``. ``around`` is its normalizer, pre-tokenizer and decoder."""
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added_tokens,
+        **around,
+        "post_processor": post_processor,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            **model,
+        },
+    }
+
+
 def added_names(content: Mapping[str, Any]) -> set[str]:
     """Return the texts of the added tokens in a ``tokenizer.json``."""
     return {token["content"] for token in content.get("added_tokens") or ()}
 
 
-def merges_of(
-    model: Mapping[str, Any], tokens: Mapping[str, bytes], spell: Callable[[str], bytes]
-) -> list[tuple[bytes, bytes]]:
-    """Return the merges of a model as pairs of tokens.
+def parts_of(content: Mapping[str, Any], tokens: Mapping[str, bytes], normalization: Normalization) -> dict[str, Any]:
+    """Return the vocabulary, the merges and the added tokens of a ``tokenizer.json`` as arguments for `TokenizerData`.
 
     Args:
-        tokens: Tokens, keyed by vocabulary string.
-        spell: Function that returns the token of any other vocabulary string.
-    """
-
-    def part(text: str) -> bytes:
-        return tokens[text] if text in tokens else spell(text)
-
-    merges = (merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"])
-    return [(part(left), part(right)) for left, right in merges]
-
-
-def added_tokens_of(content: Mapping[str, Any], normalization: Normalization) -> dict[str, Any]:
-    """Return the added tokens of a ``tokenizer.json`` and their matching rules as arguments for `TokenizerData`.
+        tokens: Tokens, keyed by vocabulary string, without those whose strings are also texts of added tokens.
 
     Raises:
-        NotByteLevelError: normalization changes an added token.
+        NotByteLevelError: normalization changes an added token, or an added token in normalized text is ambiguous.
     """
+    model, by_characters = content["model"], normalization.is_metaspace
+    vocab, ignore_merges = model["vocab"], model.get("ignore_merges", False)
+    added = _added_tokens(content, normalization)
+    spell = string_to_text if by_characters else string_to_bytes
+    pairs = (merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"])
+    merges = [
+        (tokens[left] if left in tokens else spell(left), tokens[right] if right in tokens else spell(right))
+        for left, right in pairs
+    ]
+    names = added_names(content) & vocab.keys()
+    also = also_ordinary(names, merges, ignore_merges=ignore_merges, by_characters=by_characters)
+    if normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & also.keys()):
+        raise NotByteLevelError(
+            f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
+        )
+    return {
+        "vocab": {token: vocab[text] for text, token in (*tokens.items(), *also.items())},
+        "merges": merges,
+        "ignore_merges": ignore_merges,
+        **added,
+    }
+
+
+def _added_tokens(content: Mapping[str, Any], normalization: Normalization) -> dict[str, Any]:
     vocab = content["model"]["vocab"]
     name_of: dict[int, str] = {}
     tokens: dict[str, Mapping[str, Any]] = {}

@@ -29,6 +29,12 @@ def pre_tokenizer_of(splitting: Splitting) -> dict[str, Any]:
     return {"type": "Sequence", "pretokenizers": [*splits, dict(BYTE_LEVEL)]}
 
 
+def after_split(regex: str, byte_level: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pre-tokenizer that splits text at the matches of a regex, and then applies a ``ByteLevel``."""
+    split = {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+    return {"type": "Sequence", "pretokenizers": [split, byte_level]}
+
+
 def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[bytes, bytes]] = ()) -> list[str]:
     """Return regexes that, applied one after another, split text as the pre-tokenizers do.
 
@@ -41,7 +47,7 @@ def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[b
     """
     if pre_tokenizer is None:
         raise NotByteLevelError("it has no pre-tokenizer, so it is not byte-level")
-    parts = _parts(pre_tokenizer)
+    parts = steps_of(pre_tokenizer, "pretokenizers")
     place = next((place for place, part in enumerate(parts) if part["type"] == "ByteLevel"), None)
     if place is None:
         last = parts[-1]["type"] if parts else "nothing"
@@ -53,8 +59,10 @@ def regexes_of(pre_tokenizer: Mapping[str, Any] | None, merges: Iterable[tuple[b
     if byte_level.get("use_regex", True):
         regexes.append(SPLIT_PATTERNS["gpt2"])
     for part in parts[place + 1 :]:
-        if part["type"] == "Digits" and not part.get("individual_digits") and not _joins_digits(merges):
-            continue
+        if part["type"] == "Digits" and not part.get("individual_digits"):
+            joins_digits = any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
+            if not joins_digits:
+                continue
         regex = part.get("pattern", {}).get("Regex", "")
         if part["type"] != "Split" or not _OF_ASCII_DIGITS.fullmatch(regex):
             kind = part["type"]
@@ -69,15 +77,11 @@ _OF_ASCII_DIGITS = re.compile(r"(?:\[0-9\](?:\{\d+(?:,\d+)?\}|\+)?)+")
 _DIGIT_BYTES = frozenset(byte for byte in range(256) if bytes_to_string(bytes([byte])).isnumeric())
 
 
-def _joins_digits(merges: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Return whether a merge joins a byte that is spelled as a digit with a byte that is not."""
-    return any((left[-1] in _DIGIT_BYTES) != (right[0] in _DIGIT_BYTES) for left, right in merges)
-
-
-def _parts(pre_tokenizer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    if pre_tokenizer["type"] != "Sequence":
-        return [pre_tokenizer]
-    return [part for member in pre_tokenizer["pretokenizers"] for part in _parts(member)]
+def steps_of(part: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any]]:
+    """Return the steps of a normalizer, pre-tokenizer or decoder. ``name`` is the field with the steps of a Sequence."""
+    if part is None:
+        return []
+    return [step for inner in part[name] for step in steps_of(inner, name)] if part["type"] == "Sequence" else [part]
 
 
 def _regex(part: Mapping[str, Any]) -> str:

@@ -27,13 +27,10 @@ def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str,
     >>> moved_config({"eos_token_id": [5, 9], "pad_token_id": 9, "top_k": 5}, {5: 3})
     {'eos_token_id': [3], 'pad_token_id': None, 'top_k': 5}
     """
-    moved = dict(config)
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            moved[name] = moved_config(value, ids)
-        else:
-            moved[name] = moved_field(name, value, ids)
-    return moved
+    return {
+        name: moved_config(value, ids) if isinstance(value, Mapping) else moved_field(name, value, ids)
+        for name, value in config.items()
+    }
 
 
 def moved_field(name: str, value: Any, ids: Mapping[int, int]) -> Any:

@@ -50,7 +50,13 @@ def extended(base: bytes, path: Path, tokenizer: TokenizerData) -> bytes:
     """
     model = parsed(base, path)
     pieces = _pieces(model, tokenizer)
-    _check_texts(pieces)
+    ids: dict[str, int] = {}
+    for id, piece in enumerate(pieces):
+        if (first := ids.setdefault(piece.text, id)) != id:
+            raise SGPEError(
+                f"the ids {first} and {id} would both be written as {piece.text!r} in a tokenizer.model, but it can contain "
+                "only one of them: give the added token another text"
+            )
     if tokenizer.splitting.cuts_at_spaces and (right := next((b for _, b in tokenizer.merges if b[:1] == b" "), None)):
         raise SGPEError(
             f"SentencePiece would merge across the start of {right.decode()!r}, but the tokenizer.json splits text there"
@@ -78,7 +84,12 @@ def _pieces(model: Any, tokenizer: TokenizerData) -> list[_Piece]:
     pieces: list[_Piece] = []
     for id in range(max(len(old), max(new, default=-1) + 1)):
         piece = _piece(old[id] if id < len(old) else None, new.get(id))
-        pieces.append(piece or _Piece(_name_of_none(id, taken), CONTROL))
+        if piece is None:
+            placeholder = f"<no_token_{id}>"
+            while placeholder in taken:
+                placeholder += ">"
+            piece = _Piece(placeholder, CONTROL)
+        pieces.append(piece)
     return pieces
 
 
@@ -94,24 +105,6 @@ def _piece(before: _Piece | None, after: _Piece | None) -> _Piece | None:
         return after
     is_merged = before.kind == USER_DEFINED and after.kind == NORMAL and SPACE_MARK in before.text
     return before._replace(kind=NORMAL) if is_merged else before
-
-
-def _name_of_none(id: int, taken: set[str]) -> str:
-    """Return a placeholder for an id without a token that is not in ``taken``, the texts of all pieces."""
-    name = f"<no_token_{id}>"
-    while name in taken:
-        name += ">"
-    return name
-
-
-def _check_texts(pieces: Sequence[_Piece]) -> None:
-    ids: dict[str, int] = {}
-    for id, piece in enumerate(pieces):
-        if (first := ids.setdefault(piece.text, id)) != id:
-            raise SGPEError(
-                f"the ids {first} and {id} would both be written as {piece.text!r} in a tokenizer.model, but it can contain "
-                "only one of them: give the added token another text"
-            )
 
 
 def _joined(pieces: Sequence[_Piece], merges: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from hf_sgpe.bpe.merging import merge_words
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.formats import model_vocab
+from hf_sgpe.formats.pre_tokenizers import steps_of
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
@@ -34,23 +35,8 @@ _DECODERS: Sequence[Mapping[str, Any]] = [
 _STRIP: Mapping[str, Any] = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
 # Gemma's files have this pre-tokenizer. It matches nothing, because no space is left after the normalizer.
 _WITHOUT_EFFECT = {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}
+_METASPACE = {"type": "Metaspace", "replacement": SPACE_MARK, "prepend_scheme": "always", "split": True}
 _BY_SCHEME = {"never": "metaspace", "always": "metaspace-always", "first": "metaspace-first"}
-
-
-class Parts(NamedTuple):
-    """The rules that a ``tokenizer.json`` expresses by its normalizer, pre-tokenizer and decoder.
-
-    Attributes:
-        normalization: Its scheme is one of `hf_sgpe.splitting.normalization.METASPACES`.
-        cuts_at_spaces: Whether each space begins a word.
-        stripping: One of `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
-        has_bytes: Whether the decoder joins byte tokens into characters.
-    """
-
-    normalization: Normalization
-    cuts_at_spaces: bool
-    stripping: str
-    has_bytes: bool
 
 
 def is_one(content: Mapping[str, Any]) -> bool:
@@ -61,40 +47,30 @@ def is_one(content: Mapping[str, Any]) -> bool:
     return model.get("type", "BPE") == "BPE" and bool(marks)
 
 
-def _rules_in(content: Mapping[str, Any]) -> Parts:
-    normalizers = _members(content.get("normalizer"), "normalizers")
-    pre_tokenizers = _members(content.get("pre_tokenizer"), "pretokenizers")
-    cuts_at_spaces = False
+def _normalization_in(content: Mapping[str, Any]) -> tuple[Normalization, bool]:
+    """Return the normalization, and whether each space begins a word."""
+    normalizers = steps_of(content.get("normalizer"), "normalizers")
+    pre_tokenizers = steps_of(content.get("pre_tokenizer"), "pretokenizers")
     if normalizers[-1:] == [_REPLACE] and pre_tokenizers in ([], [_WITHOUT_EFFECT]):
         has_prefix = normalizers[-2:-1] == [_PREPEND]
         steps = normalizers[: -2 if has_prefix else -1]
-        scheme = "metaspace-prefix" if has_prefix else "metaspace"
-    else:
-        steps = normalizers
-        scheme, cuts_at_spaces = _of_metaspace(pre_tokenizers)
-    decoders = _members(content.get("decoder"), "decoders")
-    return Parts(Normalization.of(scheme, steps), cuts_at_spaces, *_of_decoders(decoders, scheme))
-
-
-def _of_metaspace(pre_tokenizers: list[Mapping[str, Any]]) -> tuple[str, bool]:
-    """Return the scheme of the normalization that the only pre-tokenizer, a ``Metaspace``, performs, and whether it splits
-    text at spaces.
-    """
+        return Normalization.of("metaspace-prefix" if has_prefix else "metaspace", steps), False
     if len(pre_tokenizers) != 1 or pre_tokenizers[0]["type"] != "Metaspace":
         raise NotByteLevelError(f"its pre-tokenizer {_names(pre_tokenizers)} is not one that SentencePiece models have")
     metaspace = pre_tokenizers[0]
     scheme = _scheme(metaspace)
     if metaspace.get("replacement") != SPACE_MARK or scheme not in _BY_SCHEME:
         raise NotByteLevelError("its Metaspace does not replace spaces by U+2581, but hf_sgpe requires this")
-    return _BY_SCHEME[scheme], bool(metaspace.get("split", True))
+    return Normalization.of(_BY_SCHEME[scheme], normalizers), bool(metaspace.get("split", True))
 
 
 def _scheme(metaspace: Mapping[str, Any]) -> str:
     return str(metaspace.get("prepend_scheme", "always" if metaspace.get("add_prefix_space", True) else "never"))
 
 
-def _of_decoders(decoders: list[Mapping[str, Any]], scheme: str) -> tuple[str, bool]:
-    """Return the ``stripping`` and ``has_bytes`` of `Parts`."""
+def _decoding_in(content: Mapping[str, Any], scheme: str) -> tuple[str, bool]:
+    """Return which spaces decoding removes (one of `STRIPPINGS`), and whether it joins byte tokens into characters."""
+    decoders = steps_of(content.get("decoder"), "decoders")
     if len(decoders) == 1 and decoders[0]["type"] == "Metaspace" and decoders[0].get("replacement") == SPACE_MARK:
         return "none" if _scheme(decoders[0]) == "never" else "all", False
     for stripping, has_bytes in (("none", True), ("one", True), ("none", False), ("one", False)):
@@ -109,35 +85,31 @@ def _decoders(stripping: str, *, has_bytes: bool) -> list[Mapping[str, Any]]:
     return [*decoders, _STRIP] if stripping == "one" else decoders
 
 
-def _members(part: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any]]:
-    if part is None:
-        return []
-    return [inner for member in part[name] for inner in _members(member, name)] if part["type"] == "Sequence" else [part]
-
-
 def _names(parts: Iterable[Mapping[str, Any]]) -> str:
     return " + ".join(part["type"] for part in parts) or "(none)"
 
 
-def as_content(parts: Parts) -> dict[str, Any]:
-    """Return the normalizer, pre-tokenizer and decoder that express these rules."""
-    scheme, steps = parts.normalization.scheme, parts.normalization.normalizers
+def as_content(
+    normalization: Normalization, *, stripping: str, has_bytes: bool, cuts_at_spaces: bool = False
+) -> dict[str, Any]:
+    """Return the normalizer, pre-tokenizer and decoder of a ``tokenizer.json``.
+
+    Args:
+        normalization: Its scheme is one of `hf_sgpe.splitting.normalization.METASPACES`.
+        stripping: One of `hf_sgpe.vocabulary.tokenizer_data.STRIPPINGS`.
+        has_bytes: Whether the decoder joins byte tokens into characters.
+        cuts_at_spaces: Whether each space begins a word.
+    """
+    scheme, steps = normalization.scheme, normalization.normalizers
     metaspace: dict[str, Any] | None = None
-    if scheme in ("metaspace", "metaspace-prefix") and not parts.cuts_at_spaces:
+    if scheme in ("metaspace", "metaspace-prefix") and not cuts_at_spaces:
         steps += map(dict, [_PREPEND, _REPLACE] if scheme == "metaspace-prefix" else [_REPLACE])
     else:
         prepended = next(name for name, meaning in _BY_SCHEME.items() if meaning == scheme)
-        metaspace = {"type": "Metaspace", "replacement": SPACE_MARK, "prepend_scheme": prepended}
-        metaspace["split"] = parts.cuts_at_spaces
-    if parts.stripping == "all":
-        decoder: Mapping[str, Any] = {
-            "type": "Metaspace",
-            "replacement": SPACE_MARK,
-            "prepend_scheme": "always",
-            "split": True,
-        }
-    else:
-        decoder = {"type": "Sequence", "decoders": _decoders(parts.stripping, has_bytes=parts.has_bytes)}
+        metaspace = {**_METASPACE, "prepend_scheme": prepended, "split": cuts_at_spaces}
+    decoder: Mapping[str, Any] = dict(_METASPACE)
+    if stripping != "all":
+        decoder = {"type": "Sequence", "decoders": _decoders(stripping, has_bytes=has_bytes)}
     return {
         "normalizer": {"type": "Sequence", "normalizers": steps} if steps else None,
         "pre_tokenizer": metaspace,
@@ -151,7 +123,7 @@ def check_writable(content: Mapping[str, Any]) -> None:
     Raises:
         NotByteLevelError: one of the normalizers exists only in SentencePiece.
     """
-    if any(step["type"] == sentencepiece_library.KIND for step in _members(content.get("normalizer"), "normalizers")):
+    if any(step["type"] == sentencepiece_library.KIND for step in steps_of(content.get("normalizer"), "normalizers")):
         raise NotByteLevelError(
             "its tokenizer.model changes characters by SentencePiece's own normalizer, which no tokenizer.json can have: "
             "save the tokenizer with transformers, which writes a tokenizer.json with a similar normalizer, and use that "
@@ -166,35 +138,31 @@ def read(content: Mapping[str, Any]) -> dict[str, Any]:
         NotByteLevelError: `TokenizerData` cannot reproduce the tokenizer exactly.
     """
     model, vocab = content["model"], content["model"]["vocab"]
-    rules = _rules_in(content)
+    normalization, cuts_at_spaces = _normalization_in(content)
+    stripping, joins_bytes = _decoding_in(content, normalization.scheme)
     byte_tokens = _byte_tokens_in(vocab) if model.get("byte_fallback") else ()
-    if bool(byte_tokens) != rules.has_bytes and _byte_tokens_in(vocab):
+    if bool(byte_tokens) != joins_bytes and _byte_tokens_in(vocab):
         raise NotByteLevelError("its model and its decoder disagree on whether byte tokens are joined into characters")
     unknown = None if byte_tokens else model.get("unk_token")
     if unknown is not None and unknown not in vocab:
         raise SGPEError(f"its unk_token {unknown!r} is not in its vocabulary")
-    added = model_vocab.added_tokens_of(content, rules.normalization)
-    names = model_vocab.added_names(content)
-    tokens = _tokens_of(vocab.keys() - names, has_bytes=bool(byte_tokens))
-    merges = model_vocab.merges_of(model, tokens, string_to_text)
-    ignore_merges = model.get("ignore_merges", False)
-    tokens |= model_vocab.also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges, by_characters=True)
-    if ignore_merges:
-        _check_whole_words(tokens.values(), merges)
-    if rules.normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & tokens.keys()):
-        raise NotByteLevelError(
-            f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
-        )
-    regexes = [BEFORE_SPACES] if rules.cuts_at_spaces else []
+    names = vocab.keys() - model_vocab.added_names(content)
+    if byte_tokens:
+        names = names.difference(map(byte_token, range(256)))
+    tokens = {name: string_to_text(name) for name in names}
+    if len(set(tokens.values())) < len(tokens):
+        twice = next(name for name in sorted(names) if " " in name and name.replace(" ", SPACE_MARK) in names)
+        raise NotByteLevelError(f"its tokens {twice!r} and {twice.replace(' ', SPACE_MARK)!r} are the same text")
+    parts = model_vocab.parts_of(content, tokens, normalization)
+    if parts["ignore_merges"]:
+        _check_whole_words(parts["vocab"], parts["merges"])
+    regexes = [BEFORE_SPACES] if cuts_at_spaces else []
     return {
-        "vocab": {token: vocab[text] for text, token in tokens.items()},
-        "merges": merges,
+        **parts,
         "byte_tokens": byte_tokens,
         "unknown": None if unknown is None else Unknown(unknown, bool(model.get("fuse_unk"))),
-        "stripping": rules.stripping,
-        "ignore_merges": ignore_merges,
-        **added,
-        "splitting": Splitting.from_regexes(regexes, rules.normalization, added["special_tokens"]),
+        "stripping": stripping,
+        "splitting": Splitting.from_regexes(regexes, normalization, parts["special_tokens"]),
     }
 
 
@@ -225,13 +193,3 @@ def _byte_tokens_in(vocab: Mapping[str, int]) -> tuple[int, ...]:
     if missing := [name for name in names.values() if name not in vocab]:
         raise NotByteLevelError(f"its model has byte_fallback, but no token {missing[0]}")
     return tuple(vocab[name] for name in names.values())
-
-
-def _tokens_of(texts: set[str], *, has_bytes: bool) -> dict[str, bytes]:
-    """Return the tokens of vocabulary strings, without those for single bytes (with ``has_bytes``)."""
-    names = texts.difference(map(byte_token, range(256))) if has_bytes else texts
-    spelled = {name: string_to_text(name) for name in names}
-    if len(set(spelled.values())) < len(spelled):
-        twice = next(name for name in sorted(names) if " " in name and name.replace(" ", SPACE_MARK) in names)
-        raise NotByteLevelError(f"its tokens {twice!r} and {twice.replace(' ', SPACE_MARK)!r} are the same text")
-    return spelled

@@ -35,11 +35,12 @@ from typing import Any
 from hf_sgpe.bpe.closed_pairs import pairs_of
 from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
 from hf_sgpe.files.unreadable import check_no_pointer
-from hf_sgpe.formats import sentencepiece_json
+from hf_sgpe.formats import model_vocab, sentencepiece_json
+from hf_sgpe.formats.tokenizer_config import token_text
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
-from hf_sgpe.vocabulary.special_tokens import Template
+from hf_sgpe.vocabulary.special_tokens import bos_eos_template_of
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +146,16 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
     names = [piece.piece for piece in model.pieces]
     if len(set(names)) < len(names):
         raise NotByteLevelError(f"two of its pieces have the text {Counter(names).most_common(1)[0][0]!r}")
-    _check_normalizer(model)
+    if model.denormalizer_spec.precompiled_charsmap:
+        raise NotByteLevelError("its decoder changes characters, but hf_sgpe supports no such decoder")
+    if model.trainer_spec.treat_whitespace_as_suffix:
+        raise NotByteLevelError(
+            "its setting treat_whitespace_as_suffix puts spaces after words, but hf_sgpe supports only spaces before words"
+        )
+    if not model.normalizer_spec.escape_whitespaces:
+        raise NotByteLevelError(
+            "its setting escape_whitespaces is off, but hf_sgpe requires spaces that are written as U+2581"
+        )
     vocab = {piece: id for id, piece in enumerate(names)}
     scheme = "metaspace"
     if prefix := _has_prefix(model, settings):
@@ -162,26 +172,18 @@ def _content(model: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
         for id, (piece, kind) in enumerate(zip(names, kinds, strict=True))
         if kind in (UNKNOWN, CONTROL) or piece in found
     }
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": list((added | _more_added(settings, names)).values()),
-        **_around(model, scheme),
-        "post_processor": _post_processor(model, vocab, settings),
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": names[kinds.index(UNKNOWN)],
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": True,
-            "byte_fallback": model.trainer_spec.byte_fallback,
-            "ignore_merges": False,
-            "vocab": vocab,
-            "merges": [list(pair) for pair in (*_growing(runs), *_merges(model, vocab))],
-        },
-    }
+    # The merges that make the longest run come first. In text, a run then grows from the left.
+    growing = [pair for run in reversed(runs) for pair in pairs_of(run, {SPACE_MARK, *runs})]
+    return model_vocab.content_of(
+        list((added | _more_added(settings, names)).values()),
+        _around(model, scheme),
+        _post_processor(model, vocab, settings),
+        unk_token=names[kinds.index(UNKNOWN)],
+        fuse_unk=True,
+        byte_fallback=model.trainer_spec.byte_fallback,
+        vocab=vocab,
+        merges=[list(pair) for pair in (*growing, *_merges(model, vocab))],
+    )
 
 
 def _added_token(id: int, text: str, **flags: bool) -> dict[str, Any]:
@@ -202,21 +204,6 @@ def _more_added(settings: Mapping[str, Any], names: Sequence[str]) -> dict[str, 
         flags = {name: bool(token.get(name)) for name in ("single_word", "lstrip", "rstrip", "special")}
         more[text] = _added_token(id, text, **flags, normalized=id >= len(names) and bool(token.get("normalized")))
     return more
-
-
-def _check_normalizer(model: Any) -> None:
-    """Check that decoding does not change characters, and that the model writes spaces as U+2581 before words."""
-    spec = model.normalizer_spec
-    if model.denormalizer_spec.precompiled_charsmap:
-        raise NotByteLevelError("its decoder changes characters, but hf_sgpe supports no such decoder")
-    if model.trainer_spec.treat_whitespace_as_suffix:
-        raise NotByteLevelError(
-            "its setting treat_whitespace_as_suffix puts spaces after words, but hf_sgpe supports only spaces before words"
-        )
-    if not spec.escape_whitespaces:
-        raise NotByteLevelError(
-            "its setting escape_whitespaces is off, but hf_sgpe requires spaces that are written as U+2581"
-        )
 
 
 def _user_defined(
@@ -252,13 +239,6 @@ def _user_defined(
             "after a dummy prefix is added or spaces are removed"
         )
     return [], dict.fromkeys(pieces, bool(marked) or removes_spaces)
-
-
-def _growing(runs: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield the merges that make runs of U+2581, the longest run first. In text, a run then grows from the left."""
-    parts = {SPACE_MARK, *runs}
-    for run in reversed(runs):
-        yield from pairs_of(run, parts)
 
 
 def _merges(model: Any, vocab: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -323,8 +303,9 @@ def _around(model: Any, scheme: str) -> dict[str, Any]:
         ]
     # If extra spaces are removed, text has no space at the beginning, so decoding removes one, also without a dummy prefix.
     stripping = "one" if removes_spaces or Normalization(scheme).puts_space else "none"
-    parts = sentencepiece_json.Parts(Normalization.of(scheme, steps), False, stripping, model.trainer_spec.byte_fallback)
-    return sentencepiece_json.as_content(parts)
+    return sentencepiece_json.as_content(
+        Normalization.of(scheme, steps), stripping=stripping, has_bytes=model.trainer_spec.byte_fallback
+    )
 
 
 def _post_processor(model: Any, vocab: Mapping[str, int], settings: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -333,22 +314,15 @@ def _post_processor(model: Any, vocab: Mapping[str, int], settings: Mapping[str,
     The classes of Llama and Gemma put a BOS token before a text unless ``add_bos_token`` is false.
     """
     puts_bos = str(settings.get("tokenizer_class", "")).startswith(("Llama", "CodeLlama", "Gemma"))
-    around: dict[str, list[str]] = {"bos": [], "eos": []}
+    around: dict[str, str] = {}
     for role, default in (("bos", puts_bos), ("eos", False)):
         if not settings.get(f"add_{role}_token", default):
             continue
-        token = _named(settings.get(f"{role}_token")) or getattr(model.trainer_spec, f"{role}_piece")
+        token = token_text(settings.get(f"{role}_token")) or getattr(model.trainer_spec, f"{role}_piece")
         if token not in vocab:
             raise SGPEError(
                 f"its tokenizer_config.json requires the {role} token {token!r}, but this token is not one of its pieces"
             )
-        around[role] = [token]
-    if not any(around.values()):
-        return None
-    return Template.around_each(around["bos"], around["eos"]).as_post_processor(vocab)
-
-
-def _named(token: Any) -> str | None:
-    """Return the text of a special token in the settings, a string or an object; None for other values."""
-    content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else None
+        around[f"{role}_token"] = token
+    template = bos_eos_template_of(around)
+    return template.as_post_processor(vocab) if template else None

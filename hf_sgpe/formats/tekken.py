@@ -5,10 +5,7 @@ tokens.
 from __future__ import annotations
 
 import base64
-import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.json_files import read_json
@@ -26,16 +23,6 @@ _FIRST_SPECIAL_TOKENS = (
 _ROLES = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
 
 
-def is_one(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file has this format, by its name alone, as in mistral_common.
-
-    >>> is_one("tekken.json"), is_one("tekken_240911.json"), is_one("tokenizer.json")
-    (True, True, False)
-    """
-    name = Path(path).name
-    return "tekken" in name and name.endswith(".json")
-
-
 def read(path: Path) -> TokenizerData:
     """Return the tokenizer in a ``tekken.json``. If special tokens are added, it puts ``<s>`` before each text.
 
@@ -45,7 +32,13 @@ def read(path: Path) -> TokenizerData:
     content = read_json(path)
     try:
         config = content["config"]
-        special = _special_tokens(content, config["default_num_special_tokens"])
+        number, listed = config["default_num_special_tokens"], content.get("special_tokens")
+        named = dict(enumerate(_FIRST_SPECIAL_TOKENS))
+        if listed is not None:
+            named = {entry["rank"]: entry["token_str"] for entry in listed}
+        if len(named) > number or set(named) != set(range(len(named))):
+            raise ValueError(f"its special tokens do not have the ids 0 to {len(named) - 1}")
+        special = {named.get(id, f"<SPECIAL_{id}>"): id for id in range(number)}
         entries = content["vocab"][: config["default_vocab_size"] - len(special)]
         ranks = {base64.b64decode(entry["token_bytes"], validate=True): rank for rank, entry in enumerate(entries)}
         pattern = config["pattern"]
@@ -62,15 +55,3 @@ def read(path: Path) -> TokenizerData:
         )
     except SGPEError as error:
         raise SGPEError(f"{path}: {error}") from None
-
-
-def _special_tokens(content: Mapping[str, Any], number: int) -> dict[str, int]:
-    """Return the ids below ``number``, keyed by special token. Unused ids get a placeholder."""
-    listed = content.get("special_tokens")
-    if listed is None:
-        named = dict(enumerate(_FIRST_SPECIAL_TOKENS))
-    else:
-        named = {entry["rank"]: entry["token_str"] for entry in listed}
-    if len(named) > number or set(named) != set(range(len(named))):
-        raise ValueError(f"its special tokens do not have the ids 0 to {len(named) - 1}")
-    return {named.get(id, f"<SPECIAL_{id}>"): id for id in range(number)}

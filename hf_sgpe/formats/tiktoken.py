@@ -15,11 +15,10 @@ import binascii
 import os
 import re
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hf_sgpe.bpe.closed_pairs import pairs_of, rank_of_last_merge
 from hf_sgpe.bpe.merging import MergeTable, apply_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
 from hf_sgpe.errors import SGPEError, optional
@@ -91,12 +90,6 @@ def of_ranks(ranks: Mapping[bytes, int], *, first_id: int = 0, **parts: Any) -> 
     return TokenizerData(vocab, merges, ignore_merges=bool(unreachable), **parts)
 
 
-def holds_ranks(path: Path) -> bool:
-    """Return whether the first line of a file is that of a ``.tiktoken`` file, like Llama 3's ``tokenizer.model``."""
-    with path.open("rb") as opened:
-        return re.match(rb"[A-Za-z0-9+/]+=* [0-9]+\r?\n", opened.read(1024)) is not None
-
-
 def to_tiktoken(tokenizer: TokenizerData, name: str = "hf_sgpe") -> Encoding:
     """Return an ``Encoding`` of the ``tiktoken`` package with the same ids for text that is already normalized."""
     tiktoken = optional("tiktoken", "to_tiktoken needs tiktoken", extra="tiktoken")
@@ -157,24 +150,11 @@ def _ranks(tokenizer: TokenizerData) -> dict[bytes, int]:
         made[left + right] = rank
     rank_of = {pair: rank for rank, pair in enumerate(merges)}
     for token in several:
-        made[token] = _last_merge(token, rank_of, made[token])
+        symbols = [bytes([byte]) for byte in token]
+        made[token] = rank_of_last_merge(symbols, rank_of, default=made[token])
     order = sorted(vocab, key=lambda token: (made.get(token, -1 if len(token) == 1 else len(merges)), vocab[token]))
     in_order = sorted(vocab.values()) == [vocab[token] for token in order]
     return dict(vocab) if in_order else {token: rank for rank, token in enumerate(order)}
-
-
-def _last_merge(token: bytes, rank_of: Mapping[tuple[bytes, bytes], int], otherwise: int) -> int:
-    """Return the rank of that of several merges which makes a token in text: the last one if all merges are applied to the
-    token's bytes. If they do not make the token, return ``otherwise``.
-    """
-    pieces = [token[place : place + 1] for place in range(len(token))]
-    last: float = otherwise
-    while len(pieces) > 1:
-        last, place = min((rank_of.get(pair, inf), place) for place, pair in enumerate(pairwise(pieces)))
-        if last == inf:
-            return otherwise
-        pieces[place : place + 2] = [pieces[place] + pieces[place + 1]]
-    return int(last)
 
 
 def _check(tokenizer: TokenizerData, ranks: Mapping[bytes, int]) -> None:
@@ -221,8 +201,7 @@ def _merges(ranks: Mapping[bytes, int]) -> tuple[list[tuple[bytes, bytes]], list
             pairs = [(names[pieces[0]], names[pieces[1]])]
         else:
             unreachable.append(token)
-            splits = ((token[:place], token[place:]) for place in range(1, len(token)))
-            pairs = [(left, right) for left, right in splits if left in numbers and right in numbers]
+            pairs = pairs_of(token, numbers)
         for left, right in pairs:
             table.add((numbers[left], numbers[right]), numbers[token])
         merges += pairs

@@ -28,6 +28,12 @@ OVERRULED = frozenset(
 _OF_LOADING = ("is_local", "local_files_only", "backend", "files_loaded")
 
 
+def token_text(token: Any) -> str | None:
+    """Return the text of a special token in settings, a string or an object with flags; None for other values."""
+    text = token.get("content") if isinstance(token, Mapping) else token
+    return text if isinstance(text, str) else None
+
+
 def for_every_loader(
     settings: Mapping[str, Any], chat_template: str | None = None, *, with_auto_map: bool = False
 ) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.files.folder_contents import tokenizer_format
 from hf_sgpe.files.json_files import optional_json
 from hf_sgpe.files.unreadable import read_data, read_utf8
 from hf_sgpe.formats import (
@@ -30,7 +31,7 @@ from hf_sgpe.formats import (
 from hf_sgpe.formats.gpt2_files import ROLES_FILE
 from hf_sgpe.formats.pre_tokenizers import pre_tokenizer_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
-from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
+from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files, token_text
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, MORE_TEMPLATES, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -97,7 +98,7 @@ class TokenizerFolder:
             settings,
             {file.relative_to(folder).as_posix(): read_utf8(file) for file in kept if file.is_file()},
             data,
-            sentencepiece=read_data(model) if model.is_file() and loading.is_sentencepiece(model) else None,
+            sentencepiece=read_data(model) if model.is_file() and tokenizer_format(model) == "sentencepiece" else None,
             row_size=_row_size(config),
             model_type=config.get("model_type"),
             rows=model_rows(config) or rows_in(data.metadata),
@@ -227,8 +228,7 @@ def _without_tokens(settings: Mapping[str, Any], gone: Collection[str]) -> dict[
         kept["added_tokens_decoder"] = {id: token for id, token in tokens.items() if token.get("content") not in gone}
     for name in ("additional_special_tokens", "extra_special_tokens"):
         if isinstance(tokens := kept.get(name), list):
-            texts = [token.get("content") if isinstance(token, dict) else token for token in tokens]
-            kept[name] = [token for token, text in zip(tokens, texts, strict=True) if text not in gone]
+            kept[name] = [token for token in tokens if token_text(token) not in gone]
     return kept
 
 

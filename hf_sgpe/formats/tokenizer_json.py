@@ -21,16 +21,16 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.files.atomic import atomic_directory, check_directory
 from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.files.unreadable import read_utf8
-from hf_sgpe.formats import model_vocab, sentencepiece_json, tutorial_files
-from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, pre_tokenizer_of, regexes_of
+from hf_sgpe.formats import model_vocab, sentencepiece_json
+from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, after_split, pre_tokenizer_of, regexes_of, steps_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
-from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader
-from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
-from hf_sgpe.splitting.patterns import PATTERNS
+from hf_sgpe.formats.tokenizer_config import AUTO_CLASS_FILE, CONFIG_FILE, config_files, for_every_loader, token_text
+from hf_sgpe.splitting.normalization import NFC, NONE
+from hf_sgpe.splitting.patterns import PATTERNS, SPLIT_PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
-from hf_sgpe.vocabulary.byte_strings import bytes_spelled, string_to_bytes
-from hf_sgpe.vocabulary.special_tokens import Template
+from hf_sgpe.vocabulary.byte_strings import bytes_spelled
+from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of, roles_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
@@ -52,53 +52,45 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can contain only one of them")
-    unknown, template = tokenizer.unknown, tokenizer.template
+    post_processor = None if tokenizer.by_characters else dict(BYTE_LEVEL)
+    if tokenizer.template:
+        post_processor = tokenizer.template.as_post_processor(tokenizer.added_ids)
     if tokenizer.by_characters:
-        rules = sentencepiece_json.Parts(
+        around = sentencepiece_json.as_content(
             tokenizer.normalization,
-            tokenizer.splitting.cuts_at_spaces,
-            tokenizer.stripping,
+            stripping=tokenizer.stripping,
             has_bytes=bool(tokenizer.byte_tokens),
+            cuts_at_spaces=tokenizer.splitting.cuts_at_spaces,
         )
-        parts = {**sentencepiece_json.as_content(rules), "post_processor": None}
-        sentencepiece_json.check_writable(parts)
+        sentencepiece_json.check_writable(around)
     else:
-        parts = {
+        around = {
             "normalizer": {"type": "NFC"} if tokenizer.normalization == NFC else None,
             "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
             "decoder": dict(BYTE_LEVEL),
-            "post_processor": dict(BYTE_LEVEL),
         }
-    if template:
-        parts["post_processor"] = template.as_post_processor(tokenizer.added_ids)
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {
-                "id": id,
-                "content": token,
-                **tokenizer.matching.get(token, EXACTLY).flags(),
-                "normalized": token in tokenizer.normalized_tokens,
-                "special": token in tokenizer.special_tokens,
-            }
-            for token, id in added
-        ],
-        **parts,
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": unknown.token if unknown else None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": unknown.is_fused if unknown else tokenizer.by_characters,
-            "byte_fallback": bool(tokenizer.byte_tokens),
-            "ignore_merges": tokenizer.ignore_merges,
-            "vocab": model_vocab.vocab_of(tokenizer),
-            "merges": [[tokenizer.string_of(left), tokenizer.string_of(right)] for left, right in tokenizer.merges],
-        },
-    }
+    unknown = tokenizer.unknown
+    added_tokens = [
+        {
+            "id": id,
+            "content": token,
+            **tokenizer.matching.get(token, EXACTLY).flags(),
+            "normalized": token in tokenizer.normalized_tokens,
+            "special": token in tokenizer.special_tokens,
+        }
+        for token, id in added
+    ]
+    return model_vocab.content_of(
+        added_tokens,
+        around,
+        post_processor,
+        unk_token=unknown.token if unknown else None,
+        fuse_unk=unknown.is_fused if unknown else tokenizer.by_characters,
+        byte_fallback=bool(tokenizer.byte_tokens),
+        ignore_merges=tokenizer.ignore_merges,
+        vocab=model_vocab.vocab_of(tokenizer),
+        merges=[[tokenizer.string_of(left), tokenizer.string_of(right)] for left, right in tokenizer.merges],
+    )
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:
@@ -174,12 +166,38 @@ def read(path: Path) -> TokenizerData:
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in its folder, or None without one.
-    The content of the tutorial's files is made valid (`hf_sgpe.formats.tutorial_files`).
-    """
+    """Return the content of a ``tokenizer.json`` and of the ``tokenizer_config.json`` in its folder, or None without one."""
     content, config = read_json(path), path.with_name(CONFIG_FILE)
-    content = tutorial_files.translated(content, path) if tutorial_files.is_one(content) else content
+    if content.get("type") == "BPE" and "model" in content and "pre_tokenizer" not in content:
+        content = _of_tutorial(content, path)
     return content, read_json(config) if config.exists() else None
+
+
+def _of_tutorial(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return a valid ``tokenizer.json`` for the file that ``save()`` of the tutorial *Tokenizers for large language models*
+    writes, with the same ids as the tutorial's ``encode``.
+
+    The tutorial describes the file as compatible with Hugging Face. But no library loads it, because it has neither a
+    pre-tokenizer nor a decoder.
+    """
+    special = {token["id"]: token["content"] for token in content.get("added_tokens") or ()}
+    template = bos_eos_template_of(roles_of(special.values()))  # its encode(text, add_special_tokens=True)
+    for name, id in content["model"]["vocab"].items():
+        if id in special and special[id] != name:
+            raise SGPEError(
+                f"{path}: the special token {special[id]!r} has the same id {id} as the token {name!r}, so text with "
+                f"{name!r} cannot be decoded: train the tokenizer again with higher ids for its special tokens"
+            )
+    pattern = content.get("split_pattern", SPLIT_PATTERNS["cl100k-any-space"])
+    return {
+        "version": "1.0",
+        "added_tokens": content.get("added_tokens") or [],
+        "normalizer": {"type": "NFC"},
+        "pre_tokenizer": after_split(pattern, BYTE_LEVEL),
+        "post_processor": template.as_post_processor({name: id for id, name in special.items()}) if template else BYTE_LEVEL,
+        "decoder": BYTE_LEVEL,
+        "model": content["model"],
+    }
 
 
 def from_contents(path: Path, content: Mapping[str, Any], settings: Mapping[str, Any] | None) -> TokenizerData:
@@ -245,22 +263,20 @@ def _parts_of_settings(
         "chat_template": chat_template,
         "more_templates": more_templates,
         "settings": {
-            name: value for name, value in settings.items() if name not in _TRANSLATED and not _is_role(name, value)
+            name: value
+            for name, value in settings.items()
+            # Of these names, only those with a switch as their value, such as add_bos_token, are no roles.
+            if name not in _TRANSLATED and (not name.endswith("_token") or isinstance(value, bool))
         },
     }
-
-
-def _is_role(name: str, value: Any) -> bool:
-    """Return whether a setting is the special token of a role, not a switch such as ``add_bos_token``."""
-    return name.endswith("_token") and not isinstance(value, bool)
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield the role and the text of each special token in settings, where it is a string or an object."""
     for role, token in settings.items():
-        content = token.get("content") if isinstance(token, dict) else token
-        if role.endswith("_token") and isinstance(content, str) and content in special_tokens:
-            yield role, content
+        text = token_text(token)
+        if role.endswith("_token") and text is not None and text in special_tokens:
+            yield role, text
 
 
 def _chat_templates(templates: Any) -> tuple[str | None, dict[str, str]]:
@@ -338,31 +354,17 @@ def _read_byte_level(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return what `sentencepiece_json.read` returns, for a tokenizer whose merges join bytes."""
     if (content.get("decoder") or {}).get("type") != "ByteLevel":
         raise NotByteLevelError("its decoder is not ByteLevel, and its model has no byte tokens (byte_fallback)")
-    model, vocab = content["model"], content["model"]["vocab"]
-    normalization = _normalization(content.get("normalizer"))
-    added = model_vocab.added_tokens_of(content, normalization)
-    names = model_vocab.added_names(content)
-    spelled = {text: bytes_spelled(text) for text in vocab if text not in names}
-    tokens = {text: token for text, token in spelled.items() if token is not None}
-    merges = model_vocab.merges_of(model, tokens, string_to_bytes)
-    ignore_merges = model.get("ignore_merges", False)
-    tokens |= model_vocab.also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges)
-    regexes = regexes_of(content["pre_tokenizer"], merges)
-    return {
-        "vocab": {token: vocab[text] for text, token in tokens.items()},
-        "merges": merges,
-        "unmade_tokens": {text: vocab[text] for text, token in spelled.items() if token is None},
-        "ignore_merges": ignore_merges,
-        **added,
-        "splitting": Splitting.from_regexes(regexes, normalization, added["special_tokens"]),
-    }
-
-
-def _normalization(normalizer: Mapping[str, Any] | None) -> Normalization:
-    if normalizer is None:
-        return NONE
-    parts = normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
-    kinds = {part["type"] for part in parts}
+    kinds = {part["type"] for part in steps_of(content.get("normalizer"), "normalizers")}
     if kinds - {"NFC"}:
         raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not NFC, the only supported normalizer")
-    return NFC if kinds else NONE
+    normalization = NFC if kinds else NONE
+    vocab, names = content["model"]["vocab"], model_vocab.added_names(content)
+    spelled = {text: bytes_spelled(text) for text in vocab if text not in names}
+    tokens = {text: token for text, token in spelled.items() if token is not None}
+    parts = model_vocab.parts_of(content, tokens, normalization)
+    regexes = regexes_of(content["pre_tokenizer"], parts["merges"])
+    return {
+        **parts,
+        "unmade_tokens": {text: vocab[text] for text, token in spelled.items() if token is None},
+        "splitting": Splitting.from_regexes(regexes, normalization, parts["special_tokens"]),
+    }

@@ -8,7 +8,7 @@ from support.small_tokenizers import BYTES
 from support.texts import texts
 
 from hf_sgpe import SPLIT_PATTERNS, BPETokenizer, SGPEError
-from hf_sgpe.formats.llama_cpp_pre_tokenizers import _SPELLINGS, PRE_TOKENIZERS, of_patterns, plain
+from hf_sgpe.formats.llama_cpp_pre_tokenizers import _SPELLINGS, PRE_TOKENIZERS, _plain, of_patterns
 from hf_sgpe.formats.pre_tokenizers import punctuation, regexes_of
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
@@ -182,7 +182,7 @@ def test_a_name_belongs_to_one_record():
     assert len(names) == len(set(names)) == 87
     for one in PRE_TOKENIZERS:
         assert one in of_patterns(one.regexes)
-        assert tuple(map(plain, one.regexes)) == one.regexes
+        assert tuple(map(_plain, one.regexes)) == one.regexes
 
 
 def test_patterns_are_known_by_name_or_regex():
@@ -199,7 +199,7 @@ def test_other_spellings_cut_alike(spelling, text):
     regexes = [one for known in PRE_TOKENIZERS for one in known.regexes if _SPELLINGS[spelling] in one][:2]
     for regex in regexes:
         respelt = regex.replace(_SPELLINGS[spelling], spelling)
-        assert plain(respelt) == regex
+        assert _plain(respelt) == regex
         assert words(respelt, text) == words(regex, text)
 
 
@@ -211,5 +211,5 @@ def words(regex, text):
 def test_punctuation_is_spelled_in_three_ways(text):
     first, *others = (r"[!-/:-@\[-`{-~\p{P}]", punctuation(), r"[\p{P}\$\+<=>\^~\|`]")
     for other in others:
-        assert plain(f"{other}+") == f"{first}+"
+        assert _plain(f"{other}+") == f"{first}+"
         assert words(other, text) == words(first, text)
