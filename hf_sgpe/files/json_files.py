@@ -16,13 +16,21 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file. Errors name the file."""
     data = read_data(path)
     try:
-        content = json.loads(data.decode())
+        return json_object(data.decode(), path)
     except UnicodeDecodeError:
         raise SGPEError(f"{path}: {why_not_text(data) or 'not valid JSON: it is not text'}") from None
+    except SGPEError as error:
+        raise SGPEError(f"{path}: {reason}" if (reason := why_not_text(data)) else str(error)) from None
+
+
+def json_object(text: str, where: Path | str) -> dict[str, Any]:
+    """Return the JSON object in a text. Errors name ``where``, the place of the text."""
+    try:
+        content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SGPEError(f"{path}: {why_not_text(data) or f'not valid JSON ({error})'}") from None
+        raise SGPEError(f"{where}: not valid JSON ({error})") from None
     if not isinstance(content, dict):
-        raise SGPEError(f"{path}: not a JSON object")
+        raise SGPEError(f"{where}: not a JSON object")
     return content
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.files.json_files import json_object
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import sentencepiece_model, tokenizer_json
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
@@ -40,8 +40,8 @@ def read_tokenizer(path: Path) -> TokenizerData:
     if TOKENIZER_KEY not in values:
         raise SGPEError(f"{path}: the GGUF file contains no tokenizer.json: also name the model's tokenizer")
     try:
-        content, settings = json.loads(values[TOKENIZER_KEY]), json.loads(values.get(SETTINGS_KEY, "{}"))
-    except ValueError:
+        content, settings = (json_object(values.get(key, "{}"), path) for key in (TOKENIZER_KEY, SETTINGS_KEY))
+    except SGPEError:
         raise SGPEError(f"{path}: the tokenizer.json in the GGUF file is damaged: also name the model's tokenizer") from None
     return tokenizer_json.from_content(content, path, {**settings, "chat_template": values.get(TEMPLATE_KEY)})
 

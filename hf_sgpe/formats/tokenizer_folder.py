@@ -17,7 +17,7 @@ from typing import Any
 
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.folder_contents import tokenizer_format
-from hf_sgpe.files.json_files import optional_json
+from hf_sgpe.files.json_files import json_object, optional_json
 from hf_sgpe.files.unreadable import read_data, read_utf8
 from hf_sgpe.formats import (
     loading,
@@ -154,7 +154,12 @@ class TokenizerFolder:
                 raise SGPEError(f"{self.name}: config.json names the id {id}, but this id has no token: use --ids keep")
         files = dict(self.files)
         if _GENERATION in files:
-            moved = renumbering.moved_config(json.loads(files[_GENERATION]), ids)
+            where = f"{self.name}: {_GENERATION}"
+            config = json_object(files[_GENERATION], where)
+            try:
+                moved = renumbering.moved_config(config, ids)
+            except (TypeError, ValueError):
+                raise SGPEError(f"{where}: its lists of token ids are damaged") from None
             files[_GENERATION] = json.dumps(moved, ensure_ascii=False, indent=2) + "\n"
         return replace(
             self,

@@ -1,6 +1,7 @@
 import filecmp
 import json
 import re
+import shutil
 
 import pytest
 from support import sentencepiece_like
@@ -238,3 +239,13 @@ def test_an_id_of_the_model_without_a_token_cannot_move(bases, tmp_path):
     (base / "config.json").write_text(json.dumps(config | {"image_token_id": 5}))
     facts = json.loads(hf_sgpe("trim", base, *options, "--ids", "compact", "--overwrite", "--json").stdout)
     assert facts["parameters_saved"] == 64 * (1024 - facts["tokens"]["after"])
+
+
+@pytest.mark.parametrize("generation", ["{", "[]", '{"forced_decoder_ids": [5]}', '{"bad_words_ids": [null]}'])
+def test_a_damaged_generation_config_is_one_line(bases, tmp_path, generation):
+    shutil.copytree(bases / "characters", tmp_path / "base")
+    (tmp_path / "base" / "generation_config.json").write_text(generation)
+    options = ("--drop-script", "ru", "--ids", "compact", "--out", tmp_path / "out")
+    done = hf_sgpe("trim", tmp_path / "base", *options, code=2)
+    assert re.fullmatch(r"error: .*base: generation_config\.json: .*\n", done.stderr)
+    assert not (tmp_path / "out").exists()
