@@ -64,33 +64,6 @@ def _reading(base: str) -> str:
 ORDER = [*KNOWN, *map(_reading, KNOWN), *(_subject(base, code) for base in KNOWN for code in LANGUAGES)]
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option(
-            "--vocabularies",
-            type=Path,
-            default=os.environ.get("HF_SGPE_VOCABULARIES"),
-            help="folder for downloaded vocabularies (default: the environment variable HF_SGPE_VOCABULARIES)",
-        )
-        option(
-            "--bases",
-            nargs="+",
-            choices=KNOWN,
-            default=list(KNOWN),
-            metavar="NAME",
-            help="existing tokenizers to measure (default: all)",
-        )
-        option(
-            "--languages",
-            nargs="*",
-            choices=LANGUAGES,
-            metavar="CODE",
-            help="languages for which to extend the tokenizers (default: see EVERYWHERE and IN_ALL in this script)",
-        )
-        option("--again", action="store_true", help="repeat the measurements whose results are already recorded")
-        add_options(option, RECORD)
-
-
 def _run(args: argparse.Namespace) -> None:
     check_trial(args)
     if args.vocabularies is None:
@@ -338,4 +311,27 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option(
+            "--vocabularies",
+            type=Path,
+            default=os.environ.get("HF_SGPE_VOCABULARIES"),
+            help="folder for downloaded vocabularies (default: the environment variable HF_SGPE_VOCABULARIES)",
+        )
+        option(
+            "--bases",
+            nargs="+",
+            choices=KNOWN,
+            default=list(KNOWN),
+            metavar="NAME",
+            help="existing tokenizers to measure (default: all)",
+        )
+        option(
+            "--languages",
+            nargs="*",
+            choices=LANGUAGES,
+            metavar="CODE",
+            help="languages for which to extend the tokenizers (default: see EVERYWHERE and IN_ALL in this script)",
+        )
+        option("--again", action="store_true", help="repeat the measurements whose results are already recorded")
+        add_options(option, RECORD)

@@ -28,19 +28,6 @@ from hf_sgpe.evaluation.same_ids import compare_ids
 from trainers import TokenizerExtender, find_files, read_lines
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("base", help="folder with the tokenizer to extend")
-        option("corpus", type=Path, help="text to learn from, one document per line")
-        option("--script", required=True, help="script of the text, such as si")
-        option("--new-tokens", default=16_000, help="number of tokens to add")
-        option("--megabytes", default=12.0, help="megabytes of the text to use")
-        option("--eval", type=Path, required=True, help="held-out text in the script")
-        option("--other", type=Path, required=True, help="text in another script; the ids of this text should not change")
-        option("--peer", type=Path, help="cloned folder of tokenizer-extension (default: measure only hf_sgpe)")
-        option("--out", default=Path("extending"), help="folder for the records")
-
-
 def _run(args: Namespace) -> None:
     if args.peer and not args.peer.is_dir():
         raise SGPEError(f"{args.peer}: no such folder")
@@ -110,4 +97,13 @@ def _extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("base", help="folder with the tokenizer to extend")
+        option("corpus", type=Path, help="text to learn from, one document per line")
+        option("--script", required=True, help="script of the text, such as si")
+        option("--new-tokens", default=16_000, help="number of tokens to add")
+        option("--megabytes", default=12.0, help="megabytes of the text to use")
+        option("--eval", type=Path, required=True, help="held-out text in the script")
+        option("--other", type=Path, required=True, help="text in another script; the ids of this text should not change")
+        option("--peer", type=Path, help="cloned folder of tokenizer-extension (default: measure only hf_sgpe)")
+        option("--out", default=Path("extending"), help="folder for the records")

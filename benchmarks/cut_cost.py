@@ -34,29 +34,6 @@ SHARES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letter
 PLAIN = "plain BPE"
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("corpus", nargs="+", help="files, folders or globs to train on")
-        option(
-            "--eval",
-            nargs="+",
-            required=True,
-            metavar="FILE",
-            help="held-out text, a file for each language: FILE or NAME=FILE",
-        )
-        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
-        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
-        option(
-            "--weight",
-            action="append",
-            default=[],
-            metavar="NAME=NUMBER",
-            help="weight of the words in a file, as in hf-sgpe train (repeatable)",
-        )
-        option("--costs", type=float, nargs="+", default=COSTS, help="cut costs to measure")
-        option("--out", default=Path("sweep"), help="folder to write to")
-
-
 def _run(args: argparse.Namespace) -> None:
     check_matplotlib()
     lines = held_out_lines(args.eval)
@@ -120,4 +97,23 @@ def _summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("corpus", nargs="+", help="files, folders or globs to train on")
+        option(
+            "--eval",
+            nargs="+",
+            required=True,
+            metavar="FILE",
+            help="held-out text, a file for each language: FILE or NAME=FILE",
+        )
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
+        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
+        option(
+            "--weight",
+            action="append",
+            default=[],
+            metavar="NAME=NUMBER",
+            help="weight of the words in a file, as in hf-sgpe train (repeatable)",
+        )
+        option("--costs", type=float, nargs="+", default=COSTS, help="cut costs to measure")
+        option("--out", default=Path("sweep"), help="folder to write to")

@@ -22,18 +22,6 @@ from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engin
 PROMPT = list(range(20, 40))
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("--engine", action="append", help="engine to measure (repeatable; default: all installed engines)")
-        option("--layers", default=8, help="number of layers of the model")
-        option("--width", default=512, help="hidden size of the model")
-        option("--heads", default=8, help="number of attention heads of the model")
-        option("--vocab-size", default=32_000, help="vocabulary size of the model")
-        option("--tokens", default=100, help="number of tokens to generate in a turn")
-        option("--turns", default=7, help="number of turns of each loop")
-        option("--out", default=Path("engines"), help="folder for the records")
-
-
 def _run(args: argparse.Namespace) -> None:
     options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
     records = Records(args.out / "engine_loops.jsonl")
@@ -107,4 +95,12 @@ OWN: dict[str, Callable[[Any, int], int]] = {
 }
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("--engine", action="append", help="engine to measure (repeatable; default: all installed engines)")
+        option("--layers", default=8, help="number of layers of the model")
+        option("--width", default=512, help="hidden size of the model")
+        option("--heads", default=8, help="number of attention heads of the model")
+        option("--vocab-size", default=32_000, help="vocabulary size of the model")
+        option("--tokens", default=100, help="number of tokens to generate in a turn")
+        option("--turns", default=7, help="number of turns of each loop")
+        option("--out", default=Path("engines"), help="folder for the records")

@@ -47,21 +47,6 @@ _ENOUGH_BYTES = 50 * MEGABYTE
 """The smallest text from which to extrapolate."""
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option(
-            "corpus",
-            nargs="*",
-            help="files of real text, one for each language; if there are several, a mix of them is measured, too",
-        )
-        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
-        option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
-        option("--exponent", default=1.35, help="exponent of Zipf's law")
-        option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
-        option("--cores", type=int, help="measure only how much faster counting is with this many threads than with one")
-        option("--out", default=Path("growth"), help="folder to write to")
-
-
 def _run(args: Any) -> None:
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
@@ -390,4 +375,15 @@ def _draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, flo
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option(
+            "corpus",
+            nargs="*",
+            help="files of real text, one for each language; if there are several, a mix of them is measured, too",
+        )
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
+        option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
+        option("--exponent", default=1.35, help="exponent of Zipf's law")
+        option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
+        option("--cores", type=int, help="measure only how much faster counting is with this many threads than with one")
+        option("--out", default=Path("growth"), help="folder to write to")

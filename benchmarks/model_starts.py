@@ -77,26 +77,6 @@ class _Texts:
             yield text
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("model", help="folder of a model with its tokenizer")
-        option("tokenizer", help="folder of the extended tokenizer")
-        option("corpus", nargs="+", help="text in the new language: files, folders or globs")
-        option("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
-        option("--keep-share", default=0.2, help="share of the training text (in bytes) to take from --keep")
-        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out files with one text per line")
-        option(
-            "--starts", nargs="+", choices=STARTS, help="initializations to train from (default: all; omp only with --donor)"
-        )
-        option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for --starts omp")
-        option("--parts", choices=PARTS, default="all", help="parts of the model to train")
-        option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
-        option("--distil-snippets", default=8, help="for --starts distilled: number of text snippets for each new token")
-        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too; this is faster on CPUs with AMX")
-        option("--lines", type=int, help="lines of each held-out text to use (default: all)")
-        add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
-
-
 def _run(args: Namespace) -> None:
     check(args)
     args.starts = args.starts or [start for start in STARTS if start != "omp" or args.donor]
@@ -236,4 +216,20 @@ def _draw(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("model", help="folder of a model with its tokenizer")
+        option("tokenizer", help="folder of the extended tokenizer")
+        option("corpus", nargs="+", help="text in the new language: files, folders or globs")
+        option("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
+        option("--keep-share", default=0.2, help="share of the training text (in bytes) to take from --keep")
+        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out files with one text per line")
+        option(
+            "--starts", nargs="+", choices=STARTS, help="initializations to train from (default: all; omp only with --donor)"
+        )
+        option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for --starts omp")
+        option("--parts", choices=PARTS, default="all", help="parts of the model to train")
+        option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
+        option("--distil-snippets", default=8, help="for --starts distilled: number of text snippets for each new token")
+        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too; this is faster on CPUs with AMX")
+        option("--lines", type=int, help="lines of each held-out text to use (default: all)")
+        add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)

@@ -45,22 +45,6 @@ POINTS = 7
 SHAPE = ("layers", "width", "heads", "length")
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("corpus", nargs="+", help="files, folders or globs to train on")
-        option("--recipe", action="append", default=[], choices=RECIPES, help="recipe of a tokenizer to train (repeatable)")
-        option(
-            "--tokenizer", action="append", default=[], metavar="FOLDER", help="folder of an existing tokenizer (repeatable)"
-        )
-        option("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE")
-        option("--vocab-size", default=16_000, help="number of tokens of each trained tokenizer")
-        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
-        option("--layers", default=4, help="layers of the model")
-        option("--width", default=192, help="hidden size of the model")
-        option("--heads", default=6, help="attention heads of the model")
-        add_options(option, "compare", seeds=3, steps=700, batch=1024, length=128, learning_rate=2e-3)
-
-
 def _run(args: Namespace) -> None:
     check(args)
     names = [*args.recipe, *(Path(folder).name for folder in args.tokenizer)]
@@ -197,4 +181,16 @@ def _draw(runs: dict[str, list[dict[str, Any]]], path: Path, first: dict[str, An
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("corpus", nargs="+", help="files, folders or globs to train on")
+        option("--recipe", action="append", default=[], choices=RECIPES, help="recipe of a tokenizer to train (repeatable)")
+        option(
+            "--tokenizer", action="append", default=[], metavar="FOLDER", help="folder of an existing tokenizer (repeatable)"
+        )
+        option("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE")
+        option("--vocab-size", default=16_000, help="number of tokens of each trained tokenizer")
+        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
+        option("--layers", default=4, help="layers of the model")
+        option("--width", default=192, help="hidden size of the model")
+        option("--heads", default=6, help="attention heads of the model")
+        add_options(option, "compare", seeds=3, steps=700, batch=1024, length=128, learning_rate=2e-3)

@@ -38,18 +38,6 @@ PROMPT = "some words"
 KINDS = 40
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("--engine", default="transformers", help="engine that runs the model")
-        option("--minutes", default=5.0, help="minutes of load")
-        option("--clients", default=64, help="number of concurrent clients")
-        option("--layers", default=4, help="number of layers of the model")
-        option("--width", default=256, help="hidden size of the model")
-        option("--tokens", default=100, help="number of tokens to generate in a turn")
-        option("--turns", default=9, help="number of turns with and without the server")
-        option("--out", default=Path("served"), help="folder for the records")
-
-
 def _run(args: argparse.Namespace) -> None:
     records = Records(args.out / "server_load.jsonl")
     with (
@@ -177,4 +165,12 @@ def _speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: 
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("--engine", default="transformers", help="engine that runs the model")
+        option("--minutes", default=5.0, help="minutes of load")
+        option("--clients", default=64, help="number of concurrent clients")
+        option("--layers", default=4, help="number of layers of the model")
+        option("--width", default=256, help="hidden size of the model")
+        option("--tokens", default=100, help="number of tokens to generate in a turn")
+        option("--turns", default=9, help="number of turns with and without the server")
+        option("--out", default=Path("served"), help="folder for the records")

@@ -85,40 +85,6 @@ A result has the medians ``cold`` and ``warm`` (in MB/s, or in seconds for whole
 """
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("out", type=Path, help="folder for the tables and their records")
-        named = f"text to measure on (repeatable); these names have their own recipes: {', '.join(RECIPES)}"
-        option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
-        option("--megabytes", default=64.0, help="megabytes of each text to use")
-        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
-        option("--repeats", default=5, help="number of turns of each package")
-        option("--growth", default="1,4,16", help="text sizes, in megabytes, for the growth tables")
-        option("--threads", type=int, help="number of threads for runs with several threads (default: one for each core)")
-        option("--skip", default="", help="packages to leave out, separated by commas")
-        option("--only", action="append", choices=PARTS, help="part of the benchmark to run (repeatable; default: all)")
-        option(
-            "--recipe",
-            action="append",
-            help='recipe to measure on all texts: "hybrid", a split pattern, or a folder with tokenizer.json '
-            "(repeatable; default: recipes for each text)",
-        )
-        builds = "interpreter in which to run the package NAME, or another build of NAME (repeatable)"
-        option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
-        option(
-            "--cpu-time",
-            action="store_true",
-            help="for runs with one thread, measure CPU time instead of wall-clock time (if the machine has other work)",
-        )
-        option("--long", default=3.0, help="longest turn in seconds; after a longer turn, a package gets no more turns")
-        option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
-        option(
-            "--processes-megabytes",
-            default=60.0,
-            help="megabytes of text for the whole-process table, whose times include process startup",
-        )
-
-
 def _run(args: argparse.Namespace) -> None:
     known = {**PACKAGES, **TRAINERS}
     for name, value in [("--text", value) for value in args.text] + [("--python", value) for value in args.python]:
@@ -488,4 +454,34 @@ def _growth_table(columns: dict[str, Results]) -> str:
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("out", type=Path, help="folder for the tables and their records")
+        named = f"text to measure on (repeatable); these names have their own recipes: {', '.join(RECIPES)}"
+        option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
+        option("--megabytes", default=64.0, help="megabytes of each text to use")
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
+        option("--repeats", default=5, help="number of turns of each package")
+        option("--growth", default="1,4,16", help="text sizes, in megabytes, for the growth tables")
+        option("--threads", type=int, help="number of threads for runs with several threads (default: one for each core)")
+        option("--skip", default="", help="packages to leave out, separated by commas")
+        option("--only", action="append", choices=PARTS, help="part of the benchmark to run (repeatable; default: all)")
+        option(
+            "--recipe",
+            action="append",
+            help='recipe to measure on all texts: "hybrid", a split pattern, or a folder with tokenizer.json '
+            "(repeatable; default: recipes for each text)",
+        )
+        builds = "interpreter in which to run the package NAME, or another build of NAME (repeatable)"
+        option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
+        option(
+            "--cpu-time",
+            action="store_true",
+            help="for runs with one thread, measure CPU time instead of wall-clock time (if the machine has other work)",
+        )
+        option("--long", default=3.0, help="longest turn in seconds; after a longer turn, a package gets no more turns")
+        option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
+        option(
+            "--processes-megabytes",
+            default=60.0,
+            help="megabytes of text for the whole-process table, whose times include process startup",
+        )

@@ -76,19 +76,6 @@ RECIPES = {line.pop("name"): _Recipe(**line) for line in map(json.loads, _LINES)
 """The recipes, keyed by the tokenizer's name."""
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("--vocabularies", type=Path, required=True, help="folder for downloaded vocabularies")
-        option(
-            "--only",
-            nargs="+",
-            choices=RECIPES,
-            metavar="NAME",
-            help="tokenizers to measure; records of other tokenizers are kept (default: all)",
-        )
-        add_options(option, RECORD)
-
-
 def add_options(option: Callable[..., Any], record: Path) -> None:
     """Declare the options of benchmarks that write tables of the documentation. ``record`` is the default of --record."""
     option("--corpora", type=Path, required=True, help="folder with training files, such as si.txt.xz")
@@ -372,4 +359,13 @@ TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("--vocabularies", type=Path, required=True, help="folder for downloaded vocabularies")
+        option(
+            "--only",
+            nargs="+",
+            choices=RECIPES,
+            metavar="NAME",
+            help="tokenizers to measure; records of other tokenizers are kept (default: all)",
+        )
+        add_options(option, RECORD)
