@@ -24,19 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import forget_peak, peak_bytes
-from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Texts
+from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
-"""The names of the measures.
-
-``batch`` encodes many texts to the fastest output format of the package, and ``lists`` encodes them to lists. ``5000`` and
-``200`` encode single texts of this number of characters to lists. ``tok`` calls the transformers tokenizer with many texts,
-``map`` runs `datasets.map(batched=True)`, and ``decode`` decodes many texts.
-"""
-Passes = tuple[Callable[[], Callable[[], Any]], Callable[[Any], Iterable[Any]]]
-"""A pair of functions. The first returns the function that is timed in the next pass, and the second makes the result of a
-pass comparable.
-"""
+"""The names of the measures of encoding and decoding. `speed.py` has their meaning."""
 ONE_THREAD_ONLY = ("5000", "200")
 # These packages have no cache across texts, so a second pass is no faster.
 WITHOUT_CACHE = ("tokenizers", "tiktoken", "kitoken")
@@ -126,15 +117,9 @@ def _work(questions: Connection) -> None:
     job = questions.recv()
     if job["core"] is not None:
         os.sched_setaffinity(0, {job["core"]})
-    make: Callable[[str], Passes]
-    if "folder" in job:
-        make = _encoding(job["name"], job["texts"], job["folder"], job["threads"])
-    else:
-        trainer = partial(TRAINERS[job["name"]], job["texts"], job["pattern"], job["size"], job["threads"])
-        make = lambda _: _always(*trainer())  # noqa: E731
     before = 0 if isinstance(job["texts"], Path) else forget_peak()
+    rows: Rows = []
     result: Any = None
-    prepare: Callable[[], Callable[[], Any]]
     while True:
         try:
             what, measure = questions.recv()
@@ -145,8 +130,8 @@ def _work(questions: Connection) -> None:
                 case "cold" | "warm":
                     result = None
                     if what == "cold":
-                        prepare, comparable = make(measure)
-                    run = prepare()
+                        inputs, (run, comparable) = _task(job, measure, rows)
+                    _renew(inputs)
                     gc.collect()
                     started, cpu_started = time.perf_counter(), time.process_time()
                     result = run()
@@ -163,57 +148,50 @@ def _work(questions: Connection) -> None:
             questions.send(" ".join(reason.split())[:300])
 
 
-def _encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Passes]:
-    """Return a function that loads the tokenizer for a measure, and returns the functions to time (`Passes`). It first runs
-    the measure on a tiny input, so that imports are not timed.
-    """
-    rows: Rows = []
+def _task(job: dict[str, Any], measure: str, rows: Rows) -> tuple[Texts, Task]:
+    """Return the function to time for a measure, and its input texts if they must be new in each pass.
 
-    def passes(measure: str) -> Passes:
-        package = PACKAGES[name](folder, threads)
-        if measure == "decode":
+    To encode, first load the tokenizer, and run the measure on a tiny input, so that imports are not timed. ``rows`` keeps
+    the ids for the measure ``decode``.
+    """
+    texts = job["texts"]
+    if measure == "train":
+        return [], TRAINERS[job["name"]](texts, job["pattern"], job["size"], job["threads"])
+    package = PACKAGES[job["name"]](job["folder"], job["threads"])
+    encode: Callable[[Texts], Any] = package.lists
+    comparable: Callable[[Any], Iterable[Any]] = list
+    match measure:
+        case "decode":
             rows[:] = rows or package.lists(texts)
             package.decode([rows[0][:1]])
-            return _always(partial(package.decode, rows), list)
-        if measure == "map":
+            return [], (partial(package.decode, rows), list)
+        case "map":
             _mapped(package, ["x"])()
-            return _always(_mapped(package, texts), lambda dataset: dataset["input_ids"][:])
-        encode, comparable = _encoder(package, measure)
-        encode(["x"])
-        inputs = _cut(texts, int(measure)) if measure in ONE_THREAD_ONLY else texts
-        return lambda: partial(encode, _renewed(inputs)), comparable
+            return [], (_mapped(package, texts), lambda dataset: dataset["input_ids"][:])
+        case "batch":
+            encode, comparable = package.batch or package.lists, package.rows
+        case "tok":
+            encode, comparable = package.caller(), lambda encoded: encoded["input_ids"]
+        case "5000" | "200":
+            encode = lambda texts: [package.one(text) for text in texts]  # noqa: E731
+            texts = _cut(texts, int(measure))
+    encode(["x"])
+    return texts, (partial(encode, texts), comparable)
 
-    return passes
 
-
-def _always(run: Callable[[], Any], comparable: Callable[[Any], Iterable[Any]]) -> Passes:
-    return lambda: run, comparable
-
-
-def _renewed(texts: Texts) -> Texts:
-    """Replace each text in a list by a copy, and return the list.
+def _renew(texts: Texts) -> None:
+    """Replace each text in a list by a copy.
 
     Some packages store the UTF-8 of a text in Python's string object, so they encode the same object faster again. In real
     work, the texts to encode are always new objects.
     """
     for place, text in enumerate(texts):
         texts[place] = text[:1] + text[1:]
-    return texts
 
 
 def _cut(texts: Texts, characters: int) -> Texts:
     text = "".join(texts)
     return [text[start : start + characters] for start in range(0, len(text), characters)]
-
-
-def _encoder(package: Package, measure: str) -> tuple[Callable[[Texts], Any], Callable[[Any], Iterable[Any]]]:
-    if measure == "batch":
-        return package.batch or package.lists, package.rows
-    if measure == "lists":
-        return package.lists, list
-    if measure == "tok":
-        return package.caller(), lambda encoded: encoded["input_ids"]
-    return lambda texts: [package.one(text) for text in texts], list
 
 
 def _mapped(package: Package, texts: Texts) -> Callable[[], Any]:
