@@ -87,7 +87,8 @@ def _run(args: argparse.Namespace) -> None:
         for about in due:
             began = time.perf_counter()
             if about == name:
-                result = {"package": KNOWN[name].package, "tokens": base.vocab_size, "measures": _measures(base, texts)}
+                measures = {code: measures_of(base, lines) for code, lines in texts.items()}
+                result = {"package": KNOWN[name].package, "tokens": base.vocab_size, "measures": measures}
             elif about == _reading(name):
                 result = _read(base, folder, file, [line for lines in texts.values() for line in lines])
             else:
@@ -104,10 +105,6 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 
 # ---------------------------------------------------------------- measuring
-
-
-def _measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    return {code: measures_of(tokenizer, lines) for code, lines in texts.items()}
 
 
 def _read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
@@ -144,7 +141,7 @@ def _extended(
     counts = counts_of(code, files, config.counting_splitting(folder.data), args)
     extension = extend_from_counts(folder.data, counts, config)
     tokenizer = BPETokenizer.of(extension.tokenizer)
-    corpus = {"files": [file.name for file in files], "bytes": size_of(files, args)}
+    corpus = {"files": [file.name for file in files], "bytes": size_of(files, args.megabytes)}
     others = {name: list(_without(config.scripts, lines)) for name, lines in texts.items() if name != code}
     same = {name: compare_ids(base, tokenizer, lines) for name, lines in others.items() if lines}
     runs = {
