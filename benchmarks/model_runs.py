@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from hf_sgpe import SGPEError
 from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.files.resuming import check_settings, keep_settings
 from hf_sgpe.terminal.progress import somebody_watches
+from trainers.language_models.language_model import pack
 from trainers.language_models.scoring import score_texts
 from trainers.language_models.training_loop import train_on
 from trainers.language_models.training_runs import require_pytorch
@@ -53,6 +55,19 @@ def training_lines(corpus: Sequence[str], held_out: Mapping[str, Sequence[str]])
             "train on"
         )
     return lines
+
+
+def batches_of(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, args: Namespace) -> torch.Tensor:
+    """Encode texts to batches of ids (steps × rows × tokens)."""
+    import torch
+
+    rows = list(islice(pack(texts, tokenizer, args.length), args.steps * args.batch // args.length))
+    if len(rows) * args.length < args.steps * args.batch:
+        raise SGPEError(
+            f"the corpus has only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch} tokens: "
+            "add text, or use fewer --steps"
+        )
+    return torch.tensor(rows).reshape(args.steps, -1, args.length)
 
 
 def run_all(
@@ -109,7 +124,7 @@ def train(
     title: str,
     **how: Any,
 ) -> list[dict[str, Any]]:
-    """Train a model on batches of ids (steps × rows × tokens), and return the measurements after the steps in ``ends``.
+    """Train a model on the result of `batches_of`, and return the measurements after the steps in ``ends``.
 
     ``how`` has ``mixed`` for `train_on`, and ``length`` and ``watched`` for `score_texts`.
     """

@@ -17,7 +17,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from statistics import fmean, stdev
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import model_runs
 import numpy as np
 from harness import command, held_out_lines, lines_of
-from model_runs import add_options, by_name, check, places_of, run_all, training_lines
+from model_runs import add_options, batches_of, by_name, check, places_of, run_all, training_lines
 from reporting import table
 
 from hf_sgpe import SGPEError
@@ -34,7 +33,6 @@ from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.charts import chart
 from hf_sgpe.learning.adaptation import PARTS
 from hf_sgpe.weights.model_loading import load_model, load_tokenizer
-from trainers.language_models.language_model import pack
 from trainers.language_models.training_loop import adamw
 from trainers.language_models.training_runs import digest, digest_of
 from trainers.model_rows.token_tables import fit_embeddings, parameter_groups, tables_of
@@ -107,19 +105,16 @@ class _Starts:
 
     @cache  # noqa: B019
     def batches(self, as_it_is: bool, seed: int) -> tuple[torch.Tensor, list[int]]:
-        """Encode the training text. Return batches of ids (steps × rows × tokens), and the number of bytes of text up to the
-        end of each step. With ``as_it_is``, encode with the model's own tokenizer.
+        """Encode the training text, with the model's own tokenizer if ``as_it_is``. Return the batches, and the number of
+        bytes of text up to the end of each step.
         """
-        import torch
-
-        steps, length, tokenizer = self.args.steps, self.args.length, self.old if as_it_is else self.new
-        rows = list(islice(pack(self.texts.documents(seed), tokenizer, length), steps * self.args.batch // length))
+        tokenizer = self.old if as_it_is else self.new
+        batches = batches_of(self.texts.documents(seed), tokenizer, self.args)
         vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_vocab()
         sizes = np.zeros(max(vocabulary.values()) + 1, int)
         for token, id in vocabulary.items():
             sizes[id] = 0 if token in added else len(token)  # each character of the token is one byte
-        read = sizes[np.array(rows)].reshape(steps, -1).sum(1).cumsum()
-        return torch.tensor(rows).reshape(steps, -1, length), read.tolist()
+        return batches, sizes[batches.numpy()].sum((1, 2)).cumsum().tolist()
 
     def train(self, start: str, seed: int) -> dict[str, Any]:
         import torch

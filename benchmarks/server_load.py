@@ -20,10 +20,10 @@ import random
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -103,26 +103,22 @@ def _load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> 
     """Send requests from many clients until the time is up. Return how many requests were answered, broken off or answered
     wrongly, and the server's memory in megabytes at three times.
     """
-    megabytes = [_memory(pid)]
     end = time.monotonic() + args.minutes * 60
-    done: Counter[str] = Counter()
-    lock = threading.Lock()
 
-    def client(number: int) -> None:
+    def client(number: int) -> Counter[str]:
         draw = random.Random(number)
+        done: Counter[str] = Counter()
         while time.monotonic() < end:
             kind = draw.randrange(KINDS)
-            outcome = broken_off(kind, draw) if draw.random() < 1 / 3 else answered(kind, draw)
-            with lock:
-                done[outcome] += 1
+            done[broken_off(kind, draw) if draw.random() < 1 / 3 else answered(kind, draw)] += 1
+        return done
 
     def answered(kind: int, draw: random.Random) -> str:
         stream = draw.random() >= 0.5
         status, answer = _request(host, 600, max_tokens=4 + kind, seed=kind, **({"stream": True} if stream else {}))
-        if stream:
-            parts = [event[6:] for event in answer.decode().split("\n\n")[:-2]]
-        else:
-            parts = [answer.decode()] if status == 200 else ['{"choices": [{"text": "no answer"}]}']
+        if status != 200:
+            return "wrong"
+        parts = [event[6:] for event in answer.decode().split("\n\n")[:-2]] if stream else [answer]
         said = "".join(json.loads(part)["choices"][0]["text"] for part in parts)
         return "answered" if said == answers[kind] else "wrong"
 
@@ -132,17 +128,14 @@ def _load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> 
             _request(host, timeout, read, max_tokens=4 + kind, seed=kind, stream=stream)
         return "broken off"
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(args.clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        while thread.is_alive():
-            thread.join(1)
-            if len(megabytes) == 1 and time.monotonic() > end - args.minutes * 54:
-                megabytes.append(_memory(pid))  # by that time, PyTorch and the allocator have reached their steady size
-    counts = {outcome: done[outcome] for outcome in ("answered", "broken off", "wrong")}
-    megabytes = [*megabytes, _memory(pid)]
-    return {"clients": args.clients, "minutes": args.minutes, **counts, "megabytes": [megabytes[0], *megabytes[-2:]]}
+    megabytes = [_memory(pid)]
+    with ThreadPoolExecutor(args.clients) as pool:
+        done = pool.map(client, range(args.clients))
+        time.sleep(args.minutes * 6)  # by then, PyTorch and the allocator have reached their steady size
+        megabytes.append(_memory(pid))
+        outcomes = sum(done, Counter[str]())
+    counts = {outcome: outcomes[outcome] for outcome in ("answered", "broken off", "wrong")}
+    return {"clients": args.clients, "minutes": args.minutes, **counts, "megabytes": [*megabytes, _memory(pid)]}
 
 
 def _memory(pid: int) -> float:
