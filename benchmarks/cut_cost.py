@@ -83,11 +83,8 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def _summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    """Summarize the measures of a tokenizer in all files.
-
-    Returns:
-        A dict with the total number of ``tokens``, the relative increase of this total over plain BPE (``more``), the
-        largest increase in a single file (``most``), and a list of the shares in the files for each name in `SHARES`.
+    """Return the total number of ``tokens``, the relative increase of this total over plain BPE (``more``), the largest
+    increase in a single file (``most``), and a list of the shares in the files for each name in `SHARES`.
     """
     tokens = sum(measures["tokens"] for measures in files.values())
     more = tokens / sum(measures["tokens"] for measures in plain.values()) - 1

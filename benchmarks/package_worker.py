@@ -1,8 +1,5 @@
 """Run one package in a process of its own, and measure it when `speed.py` asks. The process may use another interpreter.
-This file has both ends of the pipe for questions and answers.
-
-python package_worker.py version NAME       prints the version of a package in this interpreter, if installed
-python package_worker.py work DESCRIPTOR    answers questions from an inherited pipe
+This file has both ends of the pipe for questions and answers. As a program, it takes the descriptor of an inherited pipe.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ import time
 from array import array
 from collections.abc import Callable, Iterable
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -53,7 +49,7 @@ class Worker:
         self._questions, theirs = multiprocessing.Pipe()
         several = {"RAYON_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": str(self.threads > 1).lower()}
         environment = {**os.environ, **several, "TRANSFORMERS_VERBOSITY": "error"}
-        command = [python, __file__, "work", str(theirs.fileno())]
+        command = [python, __file__, str(theirs.fileno())]
         self._process = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()])
         theirs.close()
         with contextlib.suppress(OSError):  # the process has ended; the first question reports it
@@ -95,9 +91,14 @@ class Worker:
 
 
 def version_there(name: str, python: str) -> str:
-    """Return the version of a package that the interpreter ``python`` can import, or an empty string."""
-    command = [python, __file__, "version", name]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    """Return the version of a package in the interpreter ``python``, or an empty string if it is not installed, or only in
+    another major version than ``name`` means.
+    """
+    package = {"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name)
+    command = [python, "-c", f"from importlib.metadata import version; print(version({package!r}))"]
+    installed = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    wrong = {"tokenizers": "1.", "tokenizers-1": "0."}.get(name)
+    return "" if wrong and installed.startswith(wrong) else installed
 
 
 # ---------------------------------------------------------------- the side of the process
@@ -221,25 +222,7 @@ def _digest(row: Any) -> bytes:
     return hashlib.blake2b(row, digest_size=8).digest()
 
 
-def _installed_version(name: str) -> str:
-    """Return the version of a package, or an empty string if only another major version than ``name`` means is installed."""
-    try:
-        installed = version({"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name))
-    except PackageNotFoundError:
-        return ""
-    wrong = {"tokenizers": "1.", "tokenizers-1": "0."}.get(name)
-    return "" if wrong and installed.startswith(wrong) else installed
-
-
-def _main(command: str, *arguments: str) -> None:
-    match command:
-        case "version":
-            print(_installed_version(*arguments))
-        case "work":
-            os.dup2(2, 1)  # some packages print to stdout
-            with Connection(int(arguments[0])) as questions:
-                _work(questions)
-
-
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    os.dup2(2, 1)  # some packages print to stdout
+    with Connection(int(sys.argv[1])) as pipe:
+        _work(pipe)

@@ -47,7 +47,10 @@ def _run(args: argparse.Namespace) -> None:
     ):
         print(f"{parameters:,} parameters on {args.engine}", flush=True)
         if args.minutes:
-            answers = [generator.generate(PROMPT, _options(kind)) for kind in range(KINDS)]
+            options = [
+                GenerationOptions(max_new_tokens=4 + kind, temperature=1, top_p=1, seed=kind) for kind in range(KINDS)
+            ]
+            answers = [generator.generate(PROMPT, one) for one in options]
             records.add("load", _load(args, process.pid, host, answers))
         records.add("speed", _speeds(args, generator, process.pid, host))
     report(records.results)
@@ -82,10 +85,6 @@ def _server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], s
             yield process, address[1]
         finally:
             process.terminate()
-
-
-def _options(kind: int) -> GenerationOptions:
-    return GenerationOptions(max_new_tokens=4 + kind, temperature=1, top_p=1, seed=kind)
 
 
 def _request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
