@@ -11,7 +11,6 @@ tokenizer-extension
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable
 from importlib import import_module
@@ -19,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness import Records, apart, beginning, command, peak_bytes
+from harness import Records, apart, beginning, command, measured, peak_bytes
 
 from hf_sgpe import ExtensionConfig, SGPEError
 from hf_sgpe.evaluation.measurable import load
@@ -43,7 +42,7 @@ def _run(args: Namespace) -> None:
     with TemporaryDirectory() as directory:
         for name, extend in ways.items():
             out = Path(directory) / name
-            seconds, peak = apart(_measured, extend, args, lines, out)
+            seconds, peak = apart(_with_peak, extend, args, lines, out)
             tokenizer = load(out)
             measures = evaluate(tokenizer, _held_out(args.eval)).to_dict()
             same = compare_ids(base, tokenizer, _held_out(args.other))
@@ -67,17 +66,16 @@ def _held_out(path: Path) -> list[str]:
     return [line for line in read_lines(find_files([path])[0]) if line.strip()]
 
 
-def _measured(extend: Callable[..., float], args: Namespace, lines: list[str], out: Path) -> tuple[float, int]:
+def _with_peak(extend: Callable[..., float], args: Namespace, lines: list[str], out: Path) -> tuple[float, int]:
     return extend(args, lines, out), peak_bytes()
 
 
 def _extend_here(args: Namespace, lines: list[str], out: Path) -> float:
     config = ExtensionConfig([args.script], new_tokens=args.new_tokens)
-    start = time.perf_counter()
-    tokenizer = TokenizerExtender(config, progress=False).extend(args.base, iterator=lines)
-    seconds = time.perf_counter() - start
+    extender = TokenizerExtender(config, progress=False)
+    tokenizer, taken = measured(lambda: extender.extend(args.base, iterator=lines))
     tokenizer.save_pretrained(out)
-    return seconds
+    return taken.seconds
 
 
 def _extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
@@ -87,13 +85,15 @@ def _extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
     train = import_module("tokenizer_extension.train_vocab_extension").train_vocab_extension
     extend = import_module("tokenizer_extension.extension").extend_tokenizer
     tokenizer, size = AutoTokenizer.from_pretrained(args.base), args.new_tokens
-    start = time.perf_counter()
-    learned = train(tokenizer, lines, size)
-    given = {"new_vocab": learned["vocab"], "new_merges": [tuple(merge) for merge in learned["merges"]]}
-    extended = extend(tokenizer, **given, n_tokens=size, keep_added_token_positions=True)
-    seconds = time.perf_counter() - start
+
+    def work() -> Any:
+        learned = train(tokenizer, lines, size)
+        given = {"new_vocab": learned["vocab"], "new_merges": [tuple(merge) for merge in learned["merges"]]}
+        return extend(tokenizer, **given, n_tokens=size, keep_added_token_positions=True)
+
+    extended, taken = measured(work)
     extended.save_pretrained(out)
-    return seconds
+    return taken.seconds
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import time
 from array import array
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -19,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness import forget_peak, peak_bytes
+from harness import Sample, forget_peak, measured, peak_bytes
 from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
@@ -73,9 +72,9 @@ class Worker:
             return None
         return answer
 
-    def turn(self, measure: str) -> dict[str, tuple[float, float]]:
-        """Measure a first pass (``cold``) and, if a cache may make it faster, a second pass (``warm``). Return the
-        wall-clock and CPU seconds of each pass that succeeded.
+    def turn(self, measure: str) -> dict[str, Sample]:
+        """Measure a first pass (``cold``) and, if a cache may make it faster, a second pass (``warm``). Return the times of
+        each pass that succeeded.
         """
         once = measure in ("train", "decode") or self._job["name"] in WITHOUT_CACHE
         answers = {how: self.ask(how, measure) for how in (("cold",) if once else ("cold", "warm"))}
@@ -107,9 +106,9 @@ def version_there(name: str, python: str) -> str:
 def _work(questions: Connection) -> None:
     """Run the package, and answer questions of the form ``(what, measure)`` until the pipe is closed.
 
-    For ``cold`` (first pass) and ``warm`` (second pass), the measure is run, and the answer is the wall-clock and CPU
-    seconds. For ``peak``, the answer is the peak memory in bytes. For ``check``, the answer is a list of digests, one for
-    each row of the last result. If an answer is a string, the question failed, and the string is the reason.
+    For ``cold`` (first pass) and ``warm`` (second pass), the measure is run, and the answer is the time taken. For ``peak``,
+    the answer is the peak memory in bytes. For ``check``, the answer is a list of digests, one for each row of the last
+    result. If an answer is a string, the question failed, and the string is the reason.
 
     The first message is the job, a dict with ``name``, ``texts``, ``threads`` and ``core`` (the only core to run on, or
     None). For encoding, the job also has ``folder``. For training, it also has ``pattern`` and ``size``. If the whole
@@ -134,9 +133,8 @@ def _work(questions: Connection) -> None:
                         inputs, (run, comparable) = _task(job, measure, rows)
                     _renew(inputs)
                     gc.collect()
-                    started, cpu_started = time.perf_counter(), time.process_time()
-                    result = run()
-                    questions.send((time.perf_counter() - started, time.process_time() - cpu_started))
+                    result, taken = measured(run)
+                    questions.send(taken)
                 case "peak":
                     questions.send(peak_bytes() - before)
                 case "check":
