@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,14 +36,14 @@ def _run(args: Namespace) -> None:
         f"{sum(len(text.encode()) for text in texts) / 1e6:.1f} MB of text, {args.new_tokens:,} new tokens for {args.base}"
     )
     lines = [text[:-1] for text in texts]
-    ways: dict[str, Callable[..., float]] = {"hf_sgpe": _extend_here}
+    ways: dict[str, Callable[..., Callable[[], Any]]] = {"hf_sgpe": _extend_here}
     if args.peer:
         ways["tokenizer-extension"] = _extend_by_peer
     records, base = Records(args.out / "continued_bpe.jsonl"), load(args.base)
     with TemporaryDirectory() as directory:
-        for name, extend in ways.items():
+        for name, prepare in ways.items():
             out = Path(directory) / name
-            seconds, peak = apart(_with_peak, extend, args, lines, out)
+            seconds, peak = apart(_measured, prepare, args, lines, out)
             tokenizer = load(out)
             measures = evaluate(tokenizer, _held_out(args.eval)).to_dict()
             same = compare_ids(base, tokenizer, _held_out(args.other))
@@ -66,19 +67,19 @@ def _held_out(path: Path) -> list[str]:
     return [line for line in read_lines(find_files([path])[0]) if line.strip()]
 
 
-def _with_peak(extend: Callable[..., float], args: Namespace, lines: list[str], out: Path) -> tuple[float, int]:
-    return extend(args, lines, out), peak_bytes()
-
-
-def _extend_here(args: Namespace, lines: list[str], out: Path) -> float:
-    config = ExtensionConfig([args.script], new_tokens=args.new_tokens)
-    extender = TokenizerExtender(config, progress=False)
-    tokenizer, taken = measured(lambda: extender.extend(args.base, iterator=lines))
+def _measured(prepare: Callable[..., Callable[[], Any]], args: Namespace, lines: list[str], out: Path) -> tuple[float, int]:
+    """Save the extended tokenizer, and return the seconds of extending it and the peak memory of this process."""
+    tokenizer, taken = measured(prepare(args, lines))
     tokenizer.save_pretrained(out)
-    return taken.seconds
+    return taken.seconds, peak_bytes()
 
 
-def _extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
+def _extend_here(args: Namespace, lines: list[str]) -> Callable[[], Any]:
+    config = ExtensionConfig([args.script], new_tokens=args.new_tokens)
+    return partial(TokenizerExtender(config, progress=False).extend, args.base, iterator=lines)
+
+
+def _extend_by_peer(args: Namespace, lines: list[str]) -> Callable[[], Any]:
     sys.path.insert(0, str(args.peer))
     from transformers import AutoTokenizer
 
@@ -91,9 +92,7 @@ def _extend_by_peer(args: Namespace, lines: list[str], out: Path) -> float:
         given = {"new_vocab": learned["vocab"], "new_merges": [tuple(merge) for merge in learned["merges"]]}
         return extend(tokenizer, **given, n_tokens=size, keep_added_token_positions=True)
 
-    extended, taken = measured(work)
-    extended.save_pretrained(out)
-    return taken.seconds
+    return work
 
 
 if __name__ == "__main__":

@@ -186,18 +186,19 @@ def _training(counts: str, vocab_size: int, folder: str) -> dict[str, Any]:
 
 
 def _made_up(megabytes: int, exponent: float, memory: int, folder: str) -> dict[str, Any]:
-    texts, drawing = _zipf_texts(megabytes * MEGABYTE, exponent), [0.0]
+    drawing = [0.0]
 
-    def without_drawing() -> Iterator[str]:
-        while True:
-            text, taken = measured(partial(next, texts, None), time.thread_time)
+    def texts() -> Iterator[str]:
+        """Yield texts, always the same, whose words are drawn by Zipf's law from an infinite vocabulary."""
+        generator, size = np.random.default_rng(7), megabytes * MEGABYTE
+        while size > 0:
+            text, taken = measured(lambda: _spelled(generator.zipf(exponent, 50_000)), time.thread_time)
             drawing[0] += taken.cpu
-            if text is None:
-                return
+            size -= len(text)
             yield text
 
     path, config = Path(folder) / f"made-up-{megabytes}", Splitting("bpe", pattern="gpt2", special_tokens=())
-    count = partial(count_to_file, without_drawing(), path, config, memory_limit=memory * MEGABYTE, workers=1)
+    count = partial(count_to_file, texts(), path, config, memory_limit=memory * MEGABYTE, workers=1)
     info, taken = measured(count)
     return {
         "bytes": megabytes * MEGABYTE,
@@ -214,15 +215,6 @@ def _adding(counts: list[str], folder: str) -> dict[str, Any]:
     rows = sum(len(WordCounts.load(file)) for file in counts)
     info, taken = measured(partial(add_files, counts, Path(folder) / "sum"))
     return {"rows": rows, "distinct": info.distinct, "seconds": round(taken.cpu, 3)}
-
-
-def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
-    """Yield texts, always the same, whose words are drawn by Zipf's law from an infinite vocabulary."""
-    generator = np.random.default_rng(7)
-    while size > 0:
-        text = _spelled(generator.zipf(exponent, 50_000))
-        size -= len(text)
-        yield text
 
 
 def _spelled(numbers: Any) -> str:

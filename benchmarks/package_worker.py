@@ -173,7 +173,8 @@ def _task(job: dict[str, Any], measure: str, rows: Rows) -> tuple[Texts, Task]:
             encode, comparable = package.caller(), lambda encoded: encoded["input_ids"]
         case "5000" | "200":
             encode = lambda texts: [package.one(text) for text in texts]  # noqa: E731
-            texts = _cut(texts, int(measure))
+            text, size = "".join(texts), int(measure)
+            texts = [text[start : start + size] for start in range(0, len(text), size)]
     encode(["x"])
     return texts, (partial(encode, texts), comparable)
 
@@ -186,11 +187,6 @@ def _renew(texts: Texts) -> None:
     """
     for place, text in enumerate(texts):
         texts[place] = text[:1] + text[1:]
-
-
-def _cut(texts: Texts, characters: int) -> Texts:
-    text = "".join(texts)
-    return [text[start : start + characters] for start in range(0, len(text), characters)]
 
 
 def _mapped(package: Package, texts: Texts) -> Callable[[], Any]:

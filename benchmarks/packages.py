@@ -82,9 +82,7 @@ def _tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Pac
 
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
     encode = tokenizer.encode_batch if is_version_1 else tokenizer.encode_batch_fast
-
-    def batch(texts: Texts) -> Any:
-        return encode(texts, add_special_tokens=False)
+    batch = partial(encode, add_special_tokens=False)
 
     def rows(batch: Any) -> Rows:
         return [encoding.ids for encoding in batch]
