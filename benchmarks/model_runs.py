@@ -122,18 +122,19 @@ def train(
     held_out: Mapping[str, Sequence[str]],
     ends: Collection[int],
     title: str,
-    **how: Any,
+    mixed: bool | None = None,
+    **scoring: Any,
 ) -> list[dict[str, Any]]:
     """Train a model on the result of `batches_of`, and return the measurements after the steps in ``ends``.
 
-    ``how`` has ``mixed`` for `train_on`, and ``length`` and ``watched`` for `score_texts`.
+    ``mixed`` is for `train_on`, and ``scoring`` has arguments of `score_texts`.
     """
     points: list[dict[str, Any]] = []
-    mixed, began = how.pop("mixed", None), time.perf_counter()
+    began = time.perf_counter()
 
     def measure(step: int) -> None:
         if step in ends:
-            scores = {name: score_texts(model, tokenizer, texts, **how) for name, texts in held_out.items()}
+            scores = {name: score_texts(model, tokenizer, texts, **scoring) for name, texts in held_out.items()}
             values = {name: score.bits_per_byte for name, score in scores.items()}
             on_new = {name: score.watched for name, score in scores.items()}
             point = {"step": step, "tokens": step * batches[0].numel(), "seconds": time.perf_counter() - began}

@@ -133,8 +133,8 @@ class _Starts:
             rows.attach(optimizer)
         ends = {0, *(ceil(args.steps * (point / POINTS) ** 2) for point in range(1, POINTS + 1))}
         how = {"mixed": args.bfloat16 or None, "length": args.length, "watched": ids}
-        title, held_out = f"{start}, seed {seed}", self.texts.held_out
-        points = model_runs.train(model, tokenizer, batches, optimizer, held_out, ends, title, **how)
+        title = f"{start}, seed {seed}"
+        points = model_runs.train(model, tokenizer, batches, optimizer, self.texts.held_out, ends, title, **how)
         return {"points": [point | {"bytes": read[point["step"] - 1] if point["step"] else 0} for point in points]}
 
     def begin(self, start: str, model: PreTrainedModel, seed: int) -> list[int]:
