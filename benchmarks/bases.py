@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,33 +64,6 @@ def _reading(base: str) -> str:
 ORDER = [*KNOWN, *map(_reading, KNOWN), *(_subject(base, code) for base in KNOWN for code in LANGUAGES)]
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option(
-            "--vocabularies",
-            type=Path,
-            default=os.environ.get("HF_SGPE_VOCABULARIES"),
-            help="folder for downloaded vocabularies (default: the environment variable HF_SGPE_VOCABULARIES)",
-        )
-        option(
-            "--bases",
-            nargs="+",
-            choices=KNOWN,
-            default=list(KNOWN),
-            metavar="NAME",
-            help="existing tokenizers to measure (default: all)",
-        )
-        option(
-            "--languages",
-            nargs="*",
-            choices=LANGUAGES,
-            metavar="CODE",
-            help="languages for which to extend the tokenizers (default: see EVERYWHERE and IN_ALL in this script)",
-        )
-        option("--again", action="store_true", help="repeat the measurements whose results are already recorded")
-        add_options(option, RECORD)
-
-
 def _run(args: argparse.Namespace) -> None:
     check_trial(args)
     if args.vocabularies is None:
@@ -114,7 +87,8 @@ def _run(args: argparse.Namespace) -> None:
         for about in due:
             began = time.perf_counter()
             if about == name:
-                result = {"package": KNOWN[name].package, "tokens": base.vocab_size, "measures": _measures(base, texts)}
+                measures = {code: measures_of(base, lines) for code, lines in texts.items()}
+                result = {"package": KNOWN[name].package, "tokens": base.vocab_size, "measures": measures}
             elif about == _reading(name):
                 result = _read(base, folder, file, [line for lines in texts.values() for line in lines])
             else:
@@ -131,10 +105,6 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 
 # ---------------------------------------------------------------- measuring
-
-
-def _measures(tokenizer: BPETokenizer, texts: Mapping[str, list[str]]) -> dict[str, dict[str, Any]]:
-    return {code: measures_of(tokenizer, lines) for code, lines in texts.items()}
 
 
 def _read(base: BPETokenizer, folder: TokenizerFolder, file: Path, lines: list[str]) -> dict[str, Any]:
@@ -171,7 +141,7 @@ def _extended(
     counts = counts_of(code, files, config.counting_splitting(folder.data), args)
     extension = extend_from_counts(folder.data, counts, config)
     tokenizer = BPETokenizer.of(extension.tokenizer)
-    corpus = {"files": [file.name for file in files], "bytes": size_of(files, args)}
+    corpus = {"files": [file.name for file in files], "bytes": size_of(files, args.megabytes)}
     others = {name: list(_without(config.scripts, lines)) for name, lines in texts.items() if name != code}
     same = {name: compare_ids(base, tokenizer, lines) for name, lines in others.items() if lines}
     runs = {
@@ -254,8 +224,7 @@ def _gemma(results: Results) -> str:
         if result is None:
             continue
         old = results["gemma3"]["measures"][code]
-        new, corpus, others = result["measures"][code], result["corpus"], result["others"].values()
-        digits = 3 if code == "si" else 2
+        new, corpus = result["measures"][code], result["corpus"]
         cut = ""
         if new["cut_syllable_share"] is not None:
             cut = " → ".join(CUT_SYLLABLES.show(one["cut_syllable_share"]) for one in (old, new))
@@ -264,10 +233,10 @@ def _gemma(results: Results) -> str:
                 _named(code),
                 f"{corpus['bytes'] / 1e6:.0f}",
                 f"{result['new_tokens']:,}",
-                f"{_shown(old)} → **{_shown(new, digits)}**",
+                f"{_shown(old)} → **{_shown(new, 3 if code == 'si' else 2)}**",
                 f"{100 * (1 - new['tokens'] / old['tokens']):.0f} %",
                 cut,
-                f"{sum(other['same'] for other in others):,} of {sum(other['lines'] for other in others):,}",
+                _same_lines(result["others"].values()),
             ]
         )
     heading = ("Gemma 3", "text, MB", "new tokens", "tokens per word (per character)", "fewer tokens", "cut syllables")
@@ -282,17 +251,19 @@ def _where(results: Results) -> str:
         exact = {code: one for code, one in runs.items() if one[LLAMA_CPP]["verdict"] in (EXACT, NFC_ONLY)}
         inexact = [language(code).english for code in runs if code not in exact]
         languages = ", ".join(language(code).english for code in runs)
-        cells = [_tried(runs, *programs) for programs in (PROGRAMS[:1], ("sentencepiece",))]
-        rows.append([base.title, languages, *cells, _tried(exact, LLAMA_CPP), ", ".join(inexact)])
+        cells = [_tried(runs.values(), program) for program in (PROGRAMS[0], "sentencepiece")]
+        rows.append([base.title, languages, *cells, _tried(exact.values(), LLAMA_CPP), ", ".join(inexact)])
     heading = ("base", "extended for", "`tokenizers`", "`sentencepiece`", "llama.cpp itself", "llama.cpp must get ids for")
     return table(heading, rows, "llllll")
 
 
-def _tried(runs: Mapping[str, Any], *programs: str) -> str:
+def _tried(runs: Iterable[Mapping[str, Any]], *programs: str) -> str:
     """Format how many of the compared lines get the same ids in the programs, such as ``990 of 1,000``, or nothing."""
-    checks = [one[program] for one in runs.values() for program in programs if program in one]
-    if not checks:
-        return ""
+    checks = [one[program] for one in runs for program in programs if program in one]
+    return _same_lines(checks) if checks else ""
+
+
+def _same_lines(checks: Collection[Mapping[str, int]]) -> str:
     return f"{sum(check['same'] for check in checks):,} of {sum(check['lines'] for check in checks):,}"
 
 
@@ -300,22 +271,17 @@ def _families(results: Results) -> str:
     rows = []
     for name, base in KNOWN.items():
         made = results.get(_subject(name, "si"))
-        if made is None:
-            rows.append([base.title, base.kind, "not tried", "", "", "", _in_code(base.models) or "not tried"])
-            continue
-        same, llama_cpp = made["others"].values(), made["runs"][LLAMA_CPP]
-        rows.append(
-            [
-                base.title,
-                base.kind,
-                _tried({"": results[_reading(name)]}, "tokenizers", "sentencepiece", LLAMA_CPP) or "yes; ids not compared",
-                f"{sum(one['same'] for one in same):,} of {sum(one['lines'] for one in same):,}",
-                _tried({"": made["runs"]}, "tokenizers before 1.0", "sentencepiece"),
-                _tried({"": made["runs"]}, LLAMA_CPP) if llama_cpp["verdict"] in (EXACT, NFC_ONLY) else "must get ids",
-                _in_code(base.models) or "not tried",
+        cells = ["not tried", "", "", ""]
+        if made is not None:
+            exact = made["runs"][LLAMA_CPP]["verdict"] in (EXACT, NFC_ONLY)
+            cells = [
+                _tried([results[_reading(name)]], "tokenizers", "sentencepiece", LLAMA_CPP) or "yes; ids not compared",
+                _same_lines(made["others"].values()),
+                _tried([made["runs"]], PROGRAMS[0], "sentencepiece"),
+                _tried([made["runs"]], LLAMA_CPP) if exact else "must get ids",
             ]
-        )
-    rows += [[title, kind, "not tried", "", "", "", _in_code(models) or "not tried"] for title, kind, models in UNTRIED]
+        rows.append([base.title, base.kind, *cells, _in_code(base.models)])
+    rows += [[title, kind, "not tried", "", "", "", _in_code(models)] for title, kind, models in UNTRIED]
     heading = (
         *("tokenizer of", "merges join", "read", "extended: other text", "extended: `tokenizers`, `sentencepiece`"),
         *("extended: GGUF", "transplanted"),
@@ -324,7 +290,7 @@ def _families(results: Results) -> str:
 
 
 def _in_code(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(f"`{name}`" for name in names) or "not tried"
 
 
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
@@ -338,4 +304,27 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option(
+            "--vocabularies",
+            type=Path,
+            default=os.environ.get("HF_SGPE_VOCABULARIES"),
+            help="folder for downloaded vocabularies (default: the environment variable HF_SGPE_VOCABULARIES)",
+        )
+        option(
+            "--bases",
+            nargs="+",
+            choices=KNOWN,
+            default=list(KNOWN),
+            metavar="NAME",
+            help="existing tokenizers to measure (default: all)",
+        )
+        option(
+            "--languages",
+            nargs="*",
+            choices=LANGUAGES,
+            metavar="CODE",
+            help="languages for which to extend the tokenizers (default: see EVERYWHERE and IN_ALL in this script)",
+        )
+        option("--again", action="store_true", help="repeat the measurements whose results are already recorded")
+        add_options(option, RECORD)

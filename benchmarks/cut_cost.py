@@ -34,29 +34,6 @@ SHARES = {"cut_syllable_share": "cut syllables", "cut_letter_share": "cut letter
 PLAIN = "plain BPE"
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("corpus", nargs="+", help="files, folders or globs to train on")
-        option(
-            "--eval",
-            nargs="+",
-            required=True,
-            metavar="FILE",
-            help="held-out text, a file for each language: FILE or NAME=FILE",
-        )
-        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
-        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
-        option(
-            "--weight",
-            action="append",
-            default=[],
-            metavar="NAME=NUMBER",
-            help="weight of the words in a file, as in hf-sgpe train (repeatable)",
-        )
-        option("--costs", type=float, nargs="+", default=COSTS, help="cut costs to measure")
-        option("--out", default=Path("sweep"), help="folder to write to")
-
-
 def _run(args: argparse.Namespace) -> None:
     check_matplotlib()
     lines = held_out_lines(args.eval)
@@ -106,11 +83,8 @@ def report(results: dict[str, Any], out: Path) -> None:
 
 
 def _summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    """Summarize the measures of a tokenizer in all files.
-
-    Returns:
-        A dict with the total number of ``tokens``, the relative increase of this total over plain BPE (``more``), the
-        largest increase in a single file (``most``), and a list of the shares in the files for each name in `SHARES`.
+    """Return the total number of ``tokens``, the relative increase of this total over plain BPE (``more``), the largest
+    increase in a single file (``most``), and a list of the shares in the files for each name in `SHARES`.
     """
     tokens = sum(measures["tokens"] for measures in files.values())
     more = tokens / sum(measures["tokens"] for measures in plain.values()) - 1
@@ -120,4 +94,23 @@ def _summary(files: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("corpus", nargs="+", help="files, folders or globs to train on")
+        option(
+            "--eval",
+            nargs="+",
+            required=True,
+            metavar="FILE",
+            help="held-out text, a file for each language: FILE or NAME=FILE",
+        )
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
+        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
+        option(
+            "--weight",
+            action="append",
+            default=[],
+            metavar="NAME=NUMBER",
+            help="weight of the words in a file, as in hf-sgpe train (repeatable)",
+        )
+        option("--costs", type=float, nargs="+", default=COSTS, help="cut costs to measure")
+        option("--out", default=Path("sweep"), help="folder to write to")

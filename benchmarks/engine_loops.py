@@ -22,20 +22,7 @@ from hf_sgpe.generation import GenerationOptions, TextGenerator, available_engin
 PROMPT = list(range(20, 40))
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("--engine", action="append", help="engine to measure (repeatable; default: all installed engines)")
-        option("--layers", default=8, help="number of layers of the model")
-        option("--width", default=512, help="hidden size of the model")
-        option("--heads", default=8, help="number of attention heads of the model")
-        option("--vocab-size", default=32_000, help="vocabulary size of the model")
-        option("--tokens", default=100, help="number of tokens to generate in a turn")
-        option("--turns", default=7, help="number of turns of each loop")
-        option("--out", default=Path("engines"), help="folder for the records")
-
-
 def _run(args: argparse.Namespace) -> None:
-    options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
     records = Records(args.out / "engine_loops.jsonl")
     with small_model(args.vocab_size, args, heads=args.heads, length=1024) as (folder, parameters):
         print(f"{parameters:,} parameters, {args.tokens} tokens after {len(PROMPT)}, medians of {args.turns}")
@@ -43,22 +30,23 @@ def _run(args: argparse.Namespace) -> None:
             if info.why_not or (args.engine and info.name not in args.engine):
                 continue
             with TextGenerator.load(folder, info.name) as generator:
-                engine, own = generator.engine, OWN[info.name]
-
-                def loop(own: Callable[[Any, int], int] = own, engine: Any = engine) -> None:
-                    if (count := own(engine, args.tokens)) != args.tokens:
-                        raise SGPEError(
-                            f"speeds not comparable: the engine's own loop generated {count} tokens, not {args.tokens}"
-                        )
-
-                def ours(generator: TextGenerator = generator) -> None:
-                    list(generator._pieces(generator.engine.generate(PROMPT, options), options))
-
-                compared = compare(take_turns({"its own loop": timed(loop), "ours": timed(ours)}, args.turns))
-            own_seconds, through = compared["its own loop"].seconds, compared["ours"]
-            result = {"tokens": args.tokens, "parameters": parameters, "own seconds": own_seconds, **through._asdict()}
+                result = {"tokens": args.tokens, "parameters": parameters, **_measured(generator, OWN[info.name], args)}
             records.add(f"{info.name} ({info.version})", result)
             report({f"{info.name} ({info.version})": result})
+
+
+def _measured(generator: TextGenerator, own: Callable[[Any, int], int], args: argparse.Namespace) -> dict[str, float]:
+    options = GenerationOptions(max_new_tokens=args.tokens, temperature=0)
+
+    def loop() -> None:
+        if (count := own(generator.engine, args.tokens)) != args.tokens:
+            raise SGPEError(f"speeds not comparable: the engine's own loop generated {count} tokens, not {args.tokens}")
+
+    def ours() -> None:
+        list(generator._pieces(generator.engine.generate(PROMPT, options), options))
+
+    compared = compare(take_turns({"its own loop": timed(loop), "ours": timed(ours)}, args.turns))
+    return {"own seconds": compared["its own loop"].seconds, **compared["ours"]._asdict()}
 
 
 def report(results: dict[str, Any], out: Path | None = None) -> None:
@@ -107,4 +95,12 @@ OWN: dict[str, Callable[[Any, int], int]] = {
 }
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("--engine", action="append", help="engine to measure (repeatable; default: all installed engines)")
+        option("--layers", default=8, help="number of layers of the model")
+        option("--width", default=512, help="hidden size of the model")
+        option("--heads", default=8, help="number of attention heads of the model")
+        option("--vocab-size", default=32_000, help="vocabulary size of the model")
+        option("--tokens", default=100, help="number of tokens to generate in a turn")
+        option("--turns", default=7, help="number of turns of each loop")
+        option("--out", default=Path("engines"), help="folder for the records")

@@ -17,12 +17,13 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import Records, apart, command, compare, forget_peak, peak_bytes, take_turns, timed
+from harness import Records, apart, command, compare, forget_peak, measured, peak_bytes, take_turns, timed
 from reporting import table
 from tqdm import tqdm
 
@@ -47,21 +48,6 @@ _ENOUGH_BYTES = 50 * MEGABYTE
 """The smallest text from which to extrapolate."""
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option(
-            "corpus",
-            nargs="*",
-            help="files of real text, one for each language; if there are several, a mix of them is measured, too",
-        )
-        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
-        option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
-        option("--exponent", default=1.35, help="exponent of Zipf's law")
-        option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
-        option("--cores", type=int, help="measure only how much faster counting is with this many threads than with one")
-        option("--out", default=Path("growth"), help="folder to write to")
-
-
 def _run(args: Any) -> None:
     files = [str(file) for file in find_files(args.corpus)] if args.corpus else []
     if not files and not args.synthetic:
@@ -76,24 +62,24 @@ def _run(args: Any) -> None:
         tqdm(desc="Measuring", unit=" runs", disable=not somebody_watches(), leave=False) as bar,
     ):
 
-        def measured(measurement: Callable[..., Any], *args: Any) -> Any:
+        def alone(measurement: Callable[..., Any], *args: Any) -> Any:
             result = apart(measurement, *args, folder)
             bar.update()
             return result
 
         def trained(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-            return [point | measured(_training, point.pop("counts"), args.vocab_size) for point in points]
+            return [point | alone(_training, point.pop("counts"), args.vocab_size) for point in points]
 
         for group in [[file] for file in files] + ([files] if len(files) > 1 else []):
-            points = measured(_real, group)
+            points = alone(_real, group)
             counts = [point["counts"] for point in points]
             records.add(Path(group[0]).name.partition(".")[0] if len(group) == 1 else "mixed", trained(points))
         if len(files) > 1:
             # These files have most words in common, like the files of tasks on a cluster.
-            records.add(ADDING, measured(_adding, counts))
+            records.add(ADDING, alone(_adding, counts))
         made_up: list[dict[str, Any]] = []
         while 4 ** len(made_up) <= args.synthetic:
-            made_up += trained([measured(_made_up, 4 ** len(made_up), args.exponent, args.memory)])
+            made_up += trained([alone(_made_up, 4 ** len(made_up), args.exponent, args.memory)])
             records.add(MADE_UP, made_up)
     report(records.results, args.out)
 
@@ -158,9 +144,7 @@ def _real(files: list[str], folder: str) -> list[dict[str, Any]]:
         )
 
     for text in _blocks(files):
-        began = time.process_time()
-        counter.add([text])
-        spent += time.process_time() - began
+        spent += measured(partial(counter.add, [text]))[1].cpu
         read += len(text.encode())
         if read >= mark:
             note()
@@ -187,44 +171,40 @@ def _blocks(files: list[str]) -> Iterator[str]:
 
 
 def _training(counts: str, vocab_size: int, folder: str) -> dict[str, Any]:
-    before, began = forget_peak(), time.process_time()
-    words = WordCounts.load(counts)
-    loading = time.process_time() - began
+    before = forget_peak()
+    words, loading = measured(partial(WordCounts.load, counts))
     settings = words.splitting.to_dict()
     config = TrainingConfig(
         vocab_size, **{name: settings[name] for name in ("recipe", "scripts", "pattern", "special_tokens")}
     )
-    began = time.process_time()
-    train_from_counts(words, config)
-    spent = time.process_time() - began
+    _, training = measured(partial(train_from_counts, words, config))
     return {
-        "loading_seconds": round(loading, 3),
-        "training_seconds": round(spent, 3),
+        "loading_seconds": round(loading.cpu, 3),
+        "training_seconds": round(training.cpu, 3),
         "training_bytes": peak_bytes() - before,
     }
 
 
 def _made_up(megabytes: int, exponent: float, memory: int, folder: str) -> dict[str, Any]:
-    texts, drawing = _zipf_texts(megabytes * MEGABYTE, exponent), [0.0]
+    drawing = [0.0]
 
-    def without_drawing() -> Iterator[str]:
-        while True:
-            began = time.thread_time()
-            text = next(texts, None)
-            drawing[0] += time.thread_time() - began
-            if text is None:
-                return
+    def texts() -> Iterator[str]:
+        """Yield texts, always the same, whose words are drawn by Zipf's law from an infinite vocabulary."""
+        generator, size = np.random.default_rng(7), megabytes * MEGABYTE
+        while size > 0:
+            text, taken = measured(lambda: _spelled(generator.zipf(exponent, 50_000)), time.thread_time)
+            drawing[0] += taken.cpu
+            size -= len(text)
             yield text
 
     path, config = Path(folder) / f"made-up-{megabytes}", Splitting("bpe", pattern="gpt2", special_tokens=())
-    began = time.process_time()
-    info = count_to_file(without_drawing(), path, config, memory_limit=memory * MEGABYTE, workers=1)
-    spent = time.process_time() - began - drawing[0]
+    count = partial(count_to_file, texts(), path, config, memory_limit=memory * MEGABYTE, workers=1)
+    info, taken = measured(count)
     return {
         "bytes": megabytes * MEGABYTE,
         "words": info.total,
         "distinct": info.distinct,
-        "seconds": round(spent, 3),
+        "seconds": round(taken.cpu - drawing[0], 3),
         "file_bytes": path.stat().st_size,
         "peak_bytes": peak_bytes(),
         "counts": str(path),
@@ -233,18 +213,8 @@ def _made_up(megabytes: int, exponent: float, memory: int, folder: str) -> dict[
 
 def _adding(counts: list[str], folder: str) -> dict[str, Any]:
     rows = sum(len(WordCounts.load(file)) for file in counts)
-    began = time.process_time()
-    info = add_files(counts, Path(folder) / "sum")
-    return {"rows": rows, "distinct": info.distinct, "seconds": round(time.process_time() - began, 3)}
-
-
-def _zipf_texts(size: int, exponent: float) -> Iterator[str]:
-    """Yield texts, always the same, whose words are drawn by Zipf's law from an infinite vocabulary."""
-    generator = np.random.default_rng(7)
-    while size > 0:
-        text = _spelled(generator.zipf(exponent, 50_000))
-        size -= len(text)
-        yield text
+    info, taken = measured(partial(add_files, counts, Path(folder) / "sum"))
+    return {"rows": rows, "distinct": info.distinct, "seconds": round(taken.cpu, 3)}
 
 
 def _spelled(numbers: Any) -> str:
@@ -390,4 +360,15 @@ def _draw(series: dict[str, list[dict[str, Any]]], fits: dict[str, dict[str, flo
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option(
+            "corpus",
+            nargs="*",
+            help="files of real text, one for each language; if there are several, a mix of them is measured, too",
+        )
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
+        option("--synthetic", default=0, help="size of the largest made-up text, in megabytes")
+        option("--exponent", default=1.35, help="exponent of Zipf's law")
+        option("--memory", default=400, help="memory limit for counting made-up text, in megabytes")
+        option("--cores", type=int, help="measure only how much faster counting is with this many threads than with one")
+        option("--out", default=Path("growth"), help="folder to write to")

@@ -79,24 +79,22 @@ class _Comparison(NamedTuple):
     greatest: float
 
 
+def measured(work: Callable[[], T], cpu: Callable[[], float] = time.process_time) -> tuple[T, Sample]:
+    """Run ``work``. Return its result, and the time taken. ``cpu`` returns the CPU seconds of a process."""
+    begun, cpu_begun = time.perf_counter(), cpu()
+    result = work()
+    seconds = time.perf_counter() - begun
+    return result, Sample(seconds, cpu() - cpu_begun)
+
+
 def timed(work: Callable[[], object], pid: int | None = None) -> Callable[[], Sample]:
     """Wrap ``work`` in a function that runs it and returns the time taken. ``pid`` is the process whose CPU time counts."""
+    if pid is None:
+        return lambda: measured(work)[1]
+    import psutil
 
-    def cpu() -> float:
-        if pid is None:
-            return time.process_time()
-        import psutil
-
-        times = psutil.Process(pid).cpu_times()
-        return float(times.user + times.system)
-
-    def way() -> Sample:
-        begun, cpu_begun = time.perf_counter(), cpu()
-        work()
-        seconds = time.perf_counter() - begun
-        return Sample(seconds, cpu() - cpu_begun)
-
-    return way
+    process = psutil.Process(pid)
+    return lambda: measured(work, lambda: sum(process.cpu_times()[:2]))[1]
 
 
 def take_turns(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from hf_sgpe import SGPEError
 from hf_sgpe.errors import check_matplotlib
 from hf_sgpe.files.resuming import check_settings, keep_settings
 from hf_sgpe.terminal.progress import somebody_watches
+from trainers.language_models.language_model import pack
 from trainers.language_models.scoring import score_texts
 from trainers.language_models.training_loop import train_on
 from trainers.language_models.training_runs import require_pytorch
@@ -53,6 +55,19 @@ def training_lines(corpus: Sequence[str], held_out: Mapping[str, Sequence[str]])
             "train on"
         )
     return lines
+
+
+def batches_of(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, args: Namespace) -> torch.Tensor:
+    """Encode texts to batches of ids (steps × rows × tokens)."""
+    import torch
+
+    rows = list(islice(pack(texts, tokenizer, args.length), args.steps * args.batch // args.length))
+    if len(rows) * args.length < args.steps * args.batch:
+        raise SGPEError(
+            f"the corpus has only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch} tokens: "
+            "add text, or use fewer --steps"
+        )
+    return torch.tensor(rows).reshape(args.steps, -1, args.length)
 
 
 def run_all(
@@ -107,18 +122,19 @@ def train(
     held_out: Mapping[str, Sequence[str]],
     ends: Collection[int],
     title: str,
-    **how: Any,
+    mixed: bool | None = None,
+    **scoring: Any,
 ) -> list[dict[str, Any]]:
-    """Train a model on batches of ids (steps × rows × tokens), and return the measurements after the steps in ``ends``.
+    """Train a model on the result of `batches_of`, and return the measurements after the steps in ``ends``.
 
-    ``how`` has ``mixed`` for `train_on`, and ``length`` and ``watched`` for `score_texts`.
+    ``mixed`` is for `train_on`, and ``scoring`` has arguments of `score_texts`.
     """
     points: list[dict[str, Any]] = []
-    mixed, began = how.pop("mixed", None), time.perf_counter()
+    began = time.perf_counter()
 
     def measure(step: int) -> None:
         if step in ends:
-            scores = {name: score_texts(model, tokenizer, texts, **how) for name, texts in held_out.items()}
+            scores = {name: score_texts(model, tokenizer, texts, **scoring) for name, texts in held_out.items()}
             values = {name: score.bits_per_byte for name, score in scores.items()}
             on_new = {name: score.watched for name, score in scores.items()}
             point = {"step": step, "tokens": step * batches[0].numel(), "seconds": time.perf_counter() - began}

@@ -17,7 +17,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from statistics import fmean, stdev
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import model_runs
 import numpy as np
 from harness import command, held_out_lines, lines_of
-from model_runs import add_options, by_name, check, places_of, run_all, training_lines
+from model_runs import add_options, batches_of, by_name, check, places_of, run_all, training_lines
 from reporting import table
 
 from hf_sgpe import SGPEError
@@ -34,7 +33,6 @@ from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.charts import chart
 from hf_sgpe.learning.adaptation import PARTS
 from hf_sgpe.weights.model_loading import load_model, load_tokenizer
-from trainers.language_models.language_model import pack
 from trainers.language_models.training_loop import adamw
 from trainers.language_models.training_runs import digest, digest_of
 from trainers.model_rows.token_tables import fit_embeddings, parameter_groups, tables_of
@@ -77,26 +75,6 @@ class _Texts:
             yield text
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("model", help="folder of a model with its tokenizer")
-        option("tokenizer", help="folder of the extended tokenizer")
-        option("corpus", nargs="+", help="text in the new language: files, folders or globs")
-        option("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
-        option("--keep-share", default=0.2, help="share of the training text (in bytes) to take from --keep")
-        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out files with one text per line")
-        option(
-            "--starts", nargs="+", choices=STARTS, help="initializations to train from (default: all; omp only with --donor)"
-        )
-        option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for --starts omp")
-        option("--parts", choices=PARTS, default="all", help="parts of the model to train")
-        option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
-        option("--distil-snippets", default=8, help="for --starts distilled: number of text snippets for each new token")
-        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too; this is faster on CPUs with AMX")
-        option("--lines", type=int, help="lines of each held-out text to use (default: all)")
-        add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)
-
-
 def _run(args: Namespace) -> None:
     check(args)
     args.starts = args.starts or [start for start in STARTS if start != "omp" or args.donor]
@@ -127,19 +105,16 @@ class _Starts:
 
     @cache  # noqa: B019
     def batches(self, as_it_is: bool, seed: int) -> tuple[torch.Tensor, list[int]]:
-        """Encode the training text. Return batches of ids (steps × rows × tokens), and the number of bytes of text up to the
-        end of each step. With ``as_it_is``, encode with the model's own tokenizer.
+        """Encode the training text, with the model's own tokenizer if ``as_it_is``. Return the batches, and the number of
+        bytes of text up to the end of each step.
         """
-        import torch
-
-        steps, length, tokenizer = self.args.steps, self.args.length, self.old if as_it_is else self.new
-        rows = list(islice(pack(self.texts.documents(seed), tokenizer, length), steps * self.args.batch // length))
+        tokenizer = self.old if as_it_is else self.new
+        batches = batches_of(self.texts.documents(seed), tokenizer, self.args)
         vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_vocab()
         sizes = np.zeros(max(vocabulary.values()) + 1, int)
         for token, id in vocabulary.items():
             sizes[id] = 0 if token in added else len(token)  # each character of the token is one byte
-        read = sizes[np.array(rows)].reshape(steps, -1).sum(1).cumsum()
-        return torch.tensor(rows).reshape(steps, -1, length), read.tolist()
+        return batches, sizes[batches.numpy()].sum((1, 2)).cumsum().tolist()
 
     def train(self, start: str, seed: int) -> dict[str, Any]:
         import torch
@@ -158,8 +133,8 @@ class _Starts:
             rows.attach(optimizer)
         ends = {0, *(ceil(args.steps * (point / POINTS) ** 2) for point in range(1, POINTS + 1))}
         how = {"mixed": args.bfloat16 or None, "length": args.length, "watched": ids}
-        title, held_out = f"{start}, seed {seed}", self.texts.held_out
-        points = model_runs.train(model, tokenizer, batches, optimizer, held_out, ends, title, **how)
+        title = f"{start}, seed {seed}"
+        points = model_runs.train(model, tokenizer, batches, optimizer, self.texts.held_out, ends, title, **how)
         return {"points": [point | {"bytes": read[point["step"] - 1] if point["step"] else 0} for point in points]}
 
     def begin(self, start: str, model: PreTrainedModel, seed: int) -> list[int]:
@@ -236,4 +211,20 @@ def _draw(runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("model", help="folder of a model with its tokenizer")
+        option("tokenizer", help="folder of the extended tokenizer")
+        option("corpus", nargs="+", help="text in the new language: files, folders or globs")
+        option("--keep", nargs="+", default=[], metavar="FILE", help="text in languages that the model knows")
+        option("--keep-share", default=0.2, help="share of the training text (in bytes) to take from --keep")
+        option("--eval", nargs="+", required=True, metavar="NAME=FILE", help="held-out files with one text per line")
+        option(
+            "--starts", nargs="+", choices=STARTS, help="initializations to train from (default: all; omp only with --donor)"
+        )
+        option("--donor", metavar="MODEL", help="folder of a model that knows the new language, for --starts omp")
+        option("--parts", choices=PARTS, default="all", help="parts of the model to train")
+        option("--rows-learning-rate", type=float, help="learning rate of new rows (default: --learning-rate)")
+        option("--distil-snippets", default=8, help="for --starts distilled: number of text snippets for each new token")
+        option("--bfloat16", action="store_true", help="multiply in bfloat16 on CPUs, too; this is faster on CPUs with AMX")
+        option("--lines", type=int, help="lines of each held-out text to use (default: all)")
+        add_options(option, "transplant", seeds=1, steps=1200, batch=16384, length=512, learning_rate=3e-4)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import random
 from argparse import Namespace
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from statistics import fmean, stdev
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import model_runs
 from harness import command, held_out_lines
-from model_runs import add_options, by_name, check, places_of, run_all, training_lines
+from model_runs import add_options, batches_of, by_name, check, places_of, run_all, training_lines
 from reporting import table
 
 from hf_sgpe import SGPEError
@@ -32,7 +31,7 @@ from hf_sgpe.files.resuming import SETTINGS_FILE
 from hf_sgpe.splitting.splitting import RECIPES
 from hf_sgpe.weights.model_loading import load_tokenizer
 from trainers import TokenizerTrainer, TrainingConfig
-from trainers.language_models.language_model import pack, small_llama
+from trainers.language_models.language_model import small_llama
 from trainers.language_models.training_loop import adamw
 from trainers.language_models.training_runs import digest, digest_of
 from trainers.model_rows.token_tables import embedding_rows
@@ -43,22 +42,6 @@ if TYPE_CHECKING:
 POINTS = 7
 """Number of measurements during a run; the last measurement is at the end."""
 SHAPE = ("layers", "width", "heads", "length")
-
-
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("corpus", nargs="+", help="files, folders or globs to train on")
-        option("--recipe", action="append", default=[], choices=RECIPES, help="recipe of a tokenizer to train (repeatable)")
-        option(
-            "--tokenizer", action="append", default=[], metavar="FOLDER", help="folder of an existing tokenizer (repeatable)"
-        )
-        option("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE")
-        option("--vocab-size", default=16_000, help="number of tokens of each trained tokenizer")
-        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
-        option("--layers", default=4, help="layers of the model")
-        option("--width", default=192, help="hidden size of the model")
-        option("--heads", default=6, help="attention heads of the model")
-        add_options(option, "compare", seeds=3, steps=700, batch=1024, length=128, learning_rate=2e-3)
 
 
 def _run(args: Namespace) -> None:
@@ -121,23 +104,16 @@ def _train_and_measure(
 
     order = list(lines)
     random.Random(seed).shuffle(order)
-    rows = list(islice(pack(order, tokenizer, args.length), args.steps * args.batch // args.length))
-    if len(rows) * args.length < args.steps * args.batch:
-        raise SGPEError(
-            f"the corpus has only {len(rows) * args.length:,} tokens for {args.steps} steps of {args.batch} tokens: "
-            "add text, or use fewer --steps"
-        )
+    batches = batches_of(order, tokenizer, args)
     torch.manual_seed(seed)
     model = LlamaForCausalLM(small_llama(embedding, **_shape(args))).to("cuda" if torch.cuda.is_available() else "cpu")
     ends = {ceil(args.steps * point / POINTS) for point in range(1, POINTS + 1)}
-    batches = torch.tensor(rows).reshape(args.steps, -1, args.length)
     optimizer = adamw(model.parameters(), learning_rate=args.learning_rate)
     points = model_runs.train(model, tokenizer, batches, optimizer, held_out, ends, title)
-    seen = len(tokenizer.decode([id for row in rows for id in row], skip_special_tokens=True).encode())
     return {
         "points": points,
-        "tokens_seen": len(rows) * args.length,
-        "bytes_seen": seen,
+        "tokens_seen": batches.numel(),
+        "bytes_seen": len(tokenizer.decode(batches.flatten().tolist(), skip_special_tokens=True).encode()),
         "held_out_bytes": {name: len("".join(texts).encode()) for name, texts in held_out.items()},
         "parameters": model.num_parameters(),
     }
@@ -197,4 +173,16 @@ def _draw(runs: dict[str, list[dict[str, Any]]], path: Path, first: dict[str, An
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("corpus", nargs="+", help="files, folders or globs to train on")
+        option("--recipe", action="append", default=[], choices=RECIPES, help="recipe of a tokenizer to train (repeatable)")
+        option(
+            "--tokenizer", action="append", default=[], metavar="FOLDER", help="folder of an existing tokenizer (repeatable)"
+        )
+        option("--eval", nargs="+", required=True, metavar="FILE", help="held-out text, FILE or NAME=FILE")
+        option("--vocab-size", default=16_000, help="number of tokens of each trained tokenizer")
+        option("--script", action="append", help="script whose syllables stay whole (repeatable; default: all)")
+        option("--layers", default=4, help="layers of the model")
+        option("--width", default=192, help="hidden size of the model")
+        option("--heads", default=6, help="attention heads of the model")
+        add_options(option, "compare", seeds=3, steps=700, batch=1024, length=128, learning_rate=2e-3)

@@ -1,8 +1,5 @@
 """Run one package in a process of its own, and measure it when `speed.py` asks. The process may use another interpreter.
-This file has both ends of the pipe for questions and answers.
-
-python package_worker.py version NAME       prints the version of a package in this interpreter, if installed
-python package_worker.py work DESCRIPTOR    answers questions from an inherited pipe
+This file has both ends of the pipe for questions and answers. As a program, it takes the descriptor of an inherited pipe.
 """
 
 from __future__ import annotations
@@ -14,29 +11,18 @@ import multiprocessing
 import os
 import subprocess
 import sys
-import time
 from array import array
 from collections.abc import Callable, Iterable
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness import forget_peak, peak_bytes
-from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Texts
+from harness import Sample, forget_peak, measured, peak_bytes
+from packages import PACKAGES, TRAINERS, Lacks, Package, Rows, Task, Texts
 
 MEASURES = ("batch", "lists", "5000", "200", "tok", "map", "decode")
-"""The names of the measures.
-
-``batch`` encodes many texts to the fastest output format of the package, and ``lists`` encodes them to lists. ``5000`` and
-``200`` encode single texts of this number of characters to lists. ``tok`` calls the transformers tokenizer with many texts,
-``map`` runs `datasets.map(batched=True)`, and ``decode`` decodes many texts.
-"""
-Passes = tuple[Callable[[], Callable[[], Any]], Callable[[Any], Iterable[Any]]]
-"""A pair of functions. The first returns the function that is timed in the next pass, and the second makes the result of a
-pass comparable.
-"""
+"""The names of the measures of encoding and decoding. `speed.py` has their meaning."""
 ONE_THREAD_ONLY = ("5000", "200")
 # These packages have no cache across texts, so a second pass is no faster.
 WITHOUT_CACHE = ("tokenizers", "tiktoken", "kitoken")
@@ -62,7 +48,7 @@ class Worker:
         self._questions, theirs = multiprocessing.Pipe()
         several = {"RAYON_NUM_THREADS": str(self.threads), "TOKENIZERS_PARALLELISM": str(self.threads > 1).lower()}
         environment = {**os.environ, **several, "TRANSFORMERS_VERBOSITY": "error"}
-        command = [python, __file__, "work", str(theirs.fileno())]
+        command = [python, __file__, str(theirs.fileno())]
         self._process = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()])
         theirs.close()
         with contextlib.suppress(OSError):  # the process has ended; the first question reports it
@@ -86,9 +72,9 @@ class Worker:
             return None
         return answer
 
-    def turn(self, measure: str) -> dict[str, tuple[float, float]]:
-        """Measure a first pass (``cold``) and, if a cache may make it faster, a second pass (``warm``). Return the
-        wall-clock and CPU seconds of each pass that succeeded.
+    def turn(self, measure: str) -> dict[str, Sample]:
+        """Measure a first pass (``cold``) and, if a cache may make it faster, a second pass (``warm``). Return the times of
+        each pass that succeeded.
         """
         once = measure in ("train", "decode") or self._job["name"] in WITHOUT_CACHE
         answers = {how: self.ask(how, measure) for how in (("cold",) if once else ("cold", "warm"))}
@@ -104,9 +90,14 @@ class Worker:
 
 
 def version_there(name: str, python: str) -> str:
-    """Return the version of a package that the interpreter ``python`` can import, or an empty string."""
-    command = [python, __file__, "version", name]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    """Return the version of a package in the interpreter ``python``, or an empty string if it is not installed, or only in
+    another major version than ``name`` means.
+    """
+    package = {"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name)
+    command = [python, "-c", f"from importlib.metadata import version; print(version({package!r}))"]
+    installed = subprocess.run(command, capture_output=True, text=True).stdout.strip()
+    wrong = {"tokenizers": "1.", "tokenizers-1": "0."}.get(name)
+    return "" if wrong and installed.startswith(wrong) else installed
 
 
 # ---------------------------------------------------------------- the side of the process
@@ -115,9 +106,9 @@ def version_there(name: str, python: str) -> str:
 def _work(questions: Connection) -> None:
     """Run the package, and answer questions of the form ``(what, measure)`` until the pipe is closed.
 
-    For ``cold`` (first pass) and ``warm`` (second pass), the measure is run, and the answer is the wall-clock and CPU
-    seconds. For ``peak``, the answer is the peak memory in bytes. For ``check``, the answer is a list of digests, one for
-    each row of the last result. If an answer is a string, the question failed, and the string is the reason.
+    For ``cold`` (first pass) and ``warm`` (second pass), the measure is run, and the answer is the time taken. For ``peak``,
+    the answer is the peak memory in bytes. For ``check``, the answer is a list of digests, one for each row of the last
+    result. If an answer is a string, the question failed, and the string is the reason.
 
     The first message is the job, a dict with ``name``, ``texts``, ``threads`` and ``core`` (the only core to run on, or
     None). For encoding, the job also has ``folder``. For training, it also has ``pattern`` and ``size``. If the whole
@@ -126,15 +117,9 @@ def _work(questions: Connection) -> None:
     job = questions.recv()
     if job["core"] is not None:
         os.sched_setaffinity(0, {job["core"]})
-    make: Callable[[str], Passes]
-    if "folder" in job:
-        make = _encoding(job["name"], job["texts"], job["folder"], job["threads"])
-    else:
-        trainer = partial(TRAINERS[job["name"]], job["texts"], job["pattern"], job["size"], job["threads"])
-        make = lambda _: _always(*trainer())  # noqa: E731
     before = 0 if isinstance(job["texts"], Path) else forget_peak()
+    rows: Rows = []
     result: Any = None
-    prepare: Callable[[], Callable[[], Any]]
     while True:
         try:
             what, measure = questions.recv()
@@ -145,12 +130,11 @@ def _work(questions: Connection) -> None:
                 case "cold" | "warm":
                     result = None
                     if what == "cold":
-                        prepare, comparable = make(measure)
-                    run = prepare()
+                        inputs, (run, comparable) = _task(job, measure, rows)
+                    _renew(inputs)
                     gc.collect()
-                    started, cpu_started = time.perf_counter(), time.process_time()
-                    result = run()
-                    questions.send((time.perf_counter() - started, time.process_time() - cpu_started))
+                    result, taken = measured(run)
+                    questions.send(taken)
                 case "peak":
                     questions.send(peak_bytes() - before)
                 case "check":
@@ -163,57 +147,46 @@ def _work(questions: Connection) -> None:
             questions.send(" ".join(reason.split())[:300])
 
 
-def _encoding(name: str, texts: Texts, folder: str, threads: int) -> Callable[[str], Passes]:
-    """Return a function that loads the tokenizer for a measure, and returns the functions to time (`Passes`). It first runs
-    the measure on a tiny input, so that imports are not timed.
-    """
-    rows: Rows = []
+def _task(job: dict[str, Any], measure: str, rows: Rows) -> tuple[Texts, Task]:
+    """Return the function to time for a measure, and its input texts if they must be new in each pass.
 
-    def passes(measure: str) -> Passes:
-        package = PACKAGES[name](folder, threads)
-        if measure == "decode":
+    To encode, first load the tokenizer, and run the measure on a tiny input, so that imports are not timed. ``rows`` keeps
+    the ids for the measure ``decode``.
+    """
+    texts = job["texts"]
+    if measure == "train":
+        return [], TRAINERS[job["name"]](texts, job["pattern"], job["size"], job["threads"])
+    package = PACKAGES[job["name"]](job["folder"], job["threads"])
+    encode: Callable[[Texts], Any] = package.lists
+    comparable: Callable[[Any], Iterable[Any]] = list
+    match measure:
+        case "decode":
             rows[:] = rows or package.lists(texts)
             package.decode([rows[0][:1]])
-            return _always(partial(package.decode, rows), list)
-        if measure == "map":
+            return [], (partial(package.decode, rows), list)
+        case "map":
             _mapped(package, ["x"])()
-            return _always(_mapped(package, texts), lambda dataset: dataset["input_ids"][:])
-        encode, comparable = _encoder(package, measure)
-        encode(["x"])
-        inputs = _cut(texts, int(measure)) if measure in ONE_THREAD_ONLY else texts
-        return lambda: partial(encode, _renewed(inputs)), comparable
+            return [], (_mapped(package, texts), lambda dataset: dataset["input_ids"][:])
+        case "batch":
+            encode, comparable = package.batch or package.lists, package.rows
+        case "tok":
+            encode, comparable = package.caller(), lambda encoded: encoded["input_ids"]
+        case "5000" | "200":
+            encode = lambda texts: [package.one(text) for text in texts]  # noqa: E731
+            text, size = "".join(texts), int(measure)
+            texts = [text[start : start + size] for start in range(0, len(text), size)]
+    encode(["x"])
+    return texts, (partial(encode, texts), comparable)
 
-    return passes
 
-
-def _always(run: Callable[[], Any], comparable: Callable[[Any], Iterable[Any]]) -> Passes:
-    return lambda: run, comparable
-
-
-def _renewed(texts: Texts) -> Texts:
-    """Replace each text in a list by a copy, and return the list.
+def _renew(texts: Texts) -> None:
+    """Replace each text in a list by a copy.
 
     Some packages store the UTF-8 of a text in Python's string object, so they encode the same object faster again. In real
     work, the texts to encode are always new objects.
     """
     for place, text in enumerate(texts):
         texts[place] = text[:1] + text[1:]
-    return texts
-
-
-def _cut(texts: Texts, characters: int) -> Texts:
-    text = "".join(texts)
-    return [text[start : start + characters] for start in range(0, len(text), characters)]
-
-
-def _encoder(package: Package, measure: str) -> tuple[Callable[[Texts], Any], Callable[[Any], Iterable[Any]]]:
-    if measure == "batch":
-        return package.batch or package.lists, package.rows
-    if measure == "lists":
-        return package.lists, list
-    if measure == "tok":
-        return package.caller(), lambda encoded: encoded["input_ids"]
-    return lambda texts: [package.one(text) for text in texts], list
 
 
 def _mapped(package: Package, texts: Texts) -> Callable[[], Any]:
@@ -243,25 +216,7 @@ def _digest(row: Any) -> bytes:
     return hashlib.blake2b(row, digest_size=8).digest()
 
 
-def _installed_version(name: str) -> str:
-    """Return the version of a package, or an empty string if only another major version than ``name`` means is installed."""
-    try:
-        installed = version({"hf_sgpe": "hf-sgpe", "tokenizers-1": "tokenizers", "quicktok": "quicktok-v1"}.get(name, name))
-    except PackageNotFoundError:
-        return ""
-    wrong = {"tokenizers": "1.", "tokenizers-1": "0."}.get(name)
-    return "" if wrong and installed.startswith(wrong) else installed
-
-
-def _main(command: str, *arguments: str) -> None:
-    match command:
-        case "version":
-            print(_installed_version(*arguments))
-        case "work":
-            os.dup2(2, 1)  # some packages print to stdout
-            with Connection(int(arguments[0])) as questions:
-                _work(questions)
-
-
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    os.dup2(2, 1)  # some packages print to stdout
+    with Connection(int(sys.argv[1])) as pipe:
+        _work(pipe)

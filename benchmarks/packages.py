@@ -12,7 +12,7 @@ import importlib
 import io
 import json
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -82,9 +82,7 @@ def _tokenizers(folder: str, threads: int, *, is_version_1: bool = False) -> Pac
 
     tokenizer = Tokenizer.from_file(f"{folder}/tokenizer.json")
     encode = tokenizer.encode_batch if is_version_1 else tokenizer.encode_batch_fast
-
-    def batch(texts: Texts) -> Any:
-        return encode(texts, add_special_tokens=False)
+    batch = partial(encode, add_special_tokens=False)
 
     def rows(batch: Any) -> Rows:
         return [encoding.ids for encoding in batch]
@@ -190,13 +188,10 @@ def _quicktok(folder: str, threads: int) -> Package:
     def rows(batch: Any) -> Rows:
         return _split(batch[0], batch[1][1:-1])
 
-    return Package(
-        lists=lambda texts: rows(tokenizer.encode_batch(texts, threads)),
-        one=tokenizer.encode_ordinary,
-        decode=tokenizer.decode_batch,
-        batch=lambda texts: tokenizer.encode_batch(texts, threads),
-        rows=rows,
-    )
+    def batch(texts: Texts) -> Any:
+        return tokenizer.encode_batch(texts, threads)
+
+    return Package(lambda texts: rows(batch(texts)), tokenizer.encode_ordinary, tokenizer.decode_batch, batch, rows)
 
 
 PACKAGES: dict[str, Callable[[str, int], Package]] = {
@@ -263,13 +258,16 @@ def _train_tokenizers(texts: Texts | Path, pattern: str, size: int, threads: int
         return tokenizer
 
     def tokens(tokenizer: Any) -> list[bytes]:
-        from hf_sgpe.vocabulary.byte_strings import string_to_bytes
-
         merges = json.loads(tokenizer.to_str())["model"]["merges"]
-        pairs = [merge.split(" ") if isinstance(merge, str) else merge for merge in merges]
-        return [string_to_bytes(left) + string_to_bytes(right) for left, right in pairs]
+        return _joined(merge.split(" ") if isinstance(merge, str) else merge for merge in merges)
 
     return train, tokens
+
+
+def _joined(merges: Iterable[Sequence[str]]) -> list[bytes]:
+    from hf_sgpe.vocabulary.byte_strings import string_to_bytes
+
+    return [string_to_bytes(left) + string_to_bytes(right) for left, right in merges]
 
 
 def _train_rustbpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
@@ -303,12 +301,10 @@ def _train_gigatoken(texts: Texts | Path, pattern: str, size: int, threads: int)
 def _train_gigabpe(texts: Texts | Path, pattern: str, size: int, threads: int) -> Task:
     import gigabpe
 
-    from hf_sgpe.vocabulary.byte_strings import string_to_bytes
-
     if not isinstance(texts, Path) or not _is_gpt2(pattern):
         raise Lacks("it trains only on files, and only with the pattern of GPT-2")
     train = partial(gigabpe.train_bpe, [str(texts)], size, pretokenizer="bytelevel", threads=threads)
-    return train, lambda learned: [string_to_bytes(left) + string_to_bytes(right) for left, right in learned[1]]
+    return train, lambda learned: _joined(learned[1])
 
 
 def _train_bpeasy(texts: Texts, pattern: str, size: int, threads: int) -> Task:

@@ -89,20 +89,6 @@ HELD_OUT = {code: replace(_NTREX, column=name) for code, name in _NTREX_NAMES.it
 """Held-out text, keyed by language code. The lines of all languages are translations of one another."""
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("out", type=Path, help="folder for the texts")
-        option(
-            "--languages",
-            nargs="+",
-            choices=sorted({*CORPORA, *HELD_OUT}),
-            default=sorted({*CORPORA, *HELD_OUT}),
-            metavar="CODE",
-            help="language codes, and code for program text (default: all)",
-        )
-        option("--megabytes", default=12.0, help="megabytes of each training text")
-
-
 def _run(args: argparse.Namespace) -> None:
     for code in args.languages:
         if code in CORPORA:
@@ -152,4 +138,14 @@ def _fetch(source: _Source, path: Path, size: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("out", type=Path, help="folder for the texts")
+        option(
+            "--languages",
+            nargs="+",
+            choices=sorted({*CORPORA, *HELD_OUT}),
+            default=sorted({*CORPORA, *HELD_OUT}),
+            metavar="CODE",
+            help="language codes, and code for program text (default: all)",
+        )
+        option("--megabytes", default=12.0, help="megabytes of each training text")

@@ -17,12 +17,6 @@ from hf_sgpe import SGPEError
 from hf_sgpe.files.atomic import write_text
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("records", type=Path, help="JSON Lines file of results that a benchmark wrote")
-        option("--out", type=Path, help="folder to write to (default: the folder of the records)")
-
-
 def _run(args: Namespace) -> None:
     records = read_records(args.records)
     if not records:
@@ -83,4 +77,6 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("records", type=Path, help="JSON Lines file of results that a benchmark wrote")
+        option("--out", type=Path, help="folder to write to (default: the folder of the records)")

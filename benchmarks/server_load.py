@@ -20,10 +20,10 @@ import random
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -38,18 +38,6 @@ PROMPT = "some words"
 KINDS = 40
 
 
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("--engine", default="transformers", help="engine that runs the model")
-        option("--minutes", default=5.0, help="minutes of load")
-        option("--clients", default=64, help="number of concurrent clients")
-        option("--layers", default=4, help="number of layers of the model")
-        option("--width", default=256, help="hidden size of the model")
-        option("--tokens", default=100, help="number of tokens to generate in a turn")
-        option("--turns", default=9, help="number of turns with and without the server")
-        option("--out", default=Path("served"), help="folder for the records")
-
-
 def _run(args: argparse.Namespace) -> None:
     records = Records(args.out / "server_load.jsonl")
     with (
@@ -59,7 +47,10 @@ def _run(args: argparse.Namespace) -> None:
     ):
         print(f"{parameters:,} parameters on {args.engine}", flush=True)
         if args.minutes:
-            answers = [generator.generate(PROMPT, _options(kind)) for kind in range(KINDS)]
+            options = [
+                GenerationOptions(max_new_tokens=4 + kind, temperature=1, top_p=1, seed=kind) for kind in range(KINDS)
+            ]
+            answers = [generator.generate(PROMPT, one) for one in options]
             records.add("load", _load(args, process.pid, host, answers))
         records.add("speed", _speeds(args, generator, process.pid, host))
     report(records.results)
@@ -96,10 +87,6 @@ def _server(folder: str, engine: str) -> Iterator[tuple[subprocess.Popen[str], s
             process.terminate()
 
 
-def _options(kind: int) -> GenerationOptions:
-    return GenerationOptions(max_new_tokens=4 + kind, temperature=1, top_p=1, seed=kind)
-
-
 def _request(host: str, timeout: float, read: int | None = None, **options: Any) -> tuple[int, bytes]:
     """Request a completion over a new connection, because the server closes idle connections between turns. Return the HTTP
     status and the body of the answer or, with ``read``, only the first ``read`` bytes of the body.
@@ -115,26 +102,22 @@ def _load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> 
     """Send requests from many clients until the time is up. Return how many requests were answered, broken off or answered
     wrongly, and the server's memory in megabytes at three times.
     """
-    megabytes = [_memory(pid)]
     end = time.monotonic() + args.minutes * 60
-    done: Counter[str] = Counter()
-    lock = threading.Lock()
 
-    def client(number: int) -> None:
+    def client(number: int) -> Counter[str]:
         draw = random.Random(number)
+        done: Counter[str] = Counter()
         while time.monotonic() < end:
             kind = draw.randrange(KINDS)
-            outcome = broken_off(kind, draw) if draw.random() < 1 / 3 else answered(kind, draw)
-            with lock:
-                done[outcome] += 1
+            done[broken_off(kind, draw) if draw.random() < 1 / 3 else answered(kind, draw)] += 1
+        return done
 
     def answered(kind: int, draw: random.Random) -> str:
         stream = draw.random() >= 0.5
         status, answer = _request(host, 600, max_tokens=4 + kind, seed=kind, **({"stream": True} if stream else {}))
-        if stream:
-            parts = [event[6:] for event in answer.decode().split("\n\n")[:-2]]
-        else:
-            parts = [answer.decode()] if status == 200 else ['{"choices": [{"text": "no answer"}]}']
+        if status != 200:
+            return "wrong"
+        parts = [event[6:] for event in answer.decode().split("\n\n")[:-2]] if stream else [answer]
         said = "".join(json.loads(part)["choices"][0]["text"] for part in parts)
         return "answered" if said == answers[kind] else "wrong"
 
@@ -144,17 +127,14 @@ def _load(args: argparse.Namespace, pid: int, host: str, answers: list[str]) -> 
             _request(host, timeout, read, max_tokens=4 + kind, seed=kind, stream=stream)
         return "broken off"
 
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(args.clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        while thread.is_alive():
-            thread.join(1)
-            if len(megabytes) == 1 and time.monotonic() > end - args.minutes * 54:
-                megabytes.append(_memory(pid))  # by that time, PyTorch and the allocator have reached their steady size
-    counts = {outcome: done[outcome] for outcome in ("answered", "broken off", "wrong")}
-    megabytes = [*megabytes, _memory(pid)]
-    return {"clients": args.clients, "minutes": args.minutes, **counts, "megabytes": [megabytes[0], *megabytes[-2:]]}
+    megabytes = [_memory(pid)]
+    with ThreadPoolExecutor(args.clients) as pool:
+        done = pool.map(client, range(args.clients))
+        time.sleep(args.minutes * 6)  # by then, PyTorch and the allocator have reached their steady size
+        megabytes.append(_memory(pid))
+        outcomes = sum(done, Counter[str]())
+    counts = {outcome: outcomes[outcome] for outcome in ("answered", "broken off", "wrong")}
+    return {"clients": args.clients, "minutes": args.minutes, **counts, "megabytes": [*megabytes, _memory(pid)]}
 
 
 def _memory(pid: int) -> float:
@@ -177,4 +157,12 @@ def _speeds(args: argparse.Namespace, generator: TextGenerator, pid: int, host: 
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("--engine", default="transformers", help="engine that runs the model")
+        option("--minutes", default=5.0, help="minutes of load")
+        option("--clients", default=64, help="number of concurrent clients")
+        option("--layers", default=4, help="number of layers of the model")
+        option("--width", default=256, help="hidden size of the model")
+        option("--tokens", default=100, help="number of tokens to generate in a turn")
+        option("--turns", default=9, help="number of turns with and without the server")
+        option("--out", default=Path("served"), help="folder for the records")

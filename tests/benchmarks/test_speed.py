@@ -3,7 +3,7 @@ import sys
 import pytest
 import speed
 from harness import read_records
-from package_worker import MEASURES, _digest, _encoding
+from package_worker import MEASURES, _digest, _renew, _task
 from packages import PACKAGES, TRAINERS
 from support.command import benchmark
 from support.paths import ROOT
@@ -28,10 +28,13 @@ def test_each_pass_encodes_new_texts(tmp_path, sample):
     docs = [sample["en"][:300], sample["en"][300:600]]
     speed._save_trained(docs, tmp_path, "english", "gpt2", 400)
     before = [*docs]
-    prepare, _ = _encoding("hf_sgpe", docs, str(tmp_path), 1)("batch")
-    first, second = [[*prepare().args[0]] for _ in range(2)]
-    assert first == second == before
-    assert len({id(text) for text in (*before, *first, *second)}) == 6
+    inputs, (run, _) = _task({"name": "hf_sgpe", "texts": docs, "folder": str(tmp_path), "threads": 1}, "batch", [])
+    passes = [before]
+    for _ in range(2):
+        _renew(inputs)
+        passes.append([*run.args[0]])
+    assert passes == [before] * 3
+    assert len({id(text) for texts in passes for text in texts}) == 6
 
 
 def test_a_folder_is_a_recipe(tmp_path, sample):
@@ -47,9 +50,10 @@ def same(measures, names, folder, docs):
     for measure in measures:
         outputs = []
         for name in names:
-            prepare, comparable = _encoding(name, [*docs], str(folder), 1)(measure)
-            prepare()()
-            outputs.append([_digest(row) for row in comparable(prepare()())])
+            job = {"name": name, "texts": [*docs], "folder": str(folder), "threads": 1}
+            _, (run, comparable) = _task(job, measure, [])
+            run()
+            outputs.append([_digest(row) for row in comparable(run())])
         assert outputs[0] == outputs[1], measure
 
 
