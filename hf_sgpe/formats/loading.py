@@ -128,7 +128,16 @@ def contents_of(path: Path) -> _Contents:
     """
     if kind_of(path) and path.name != gpt2_files.MERGES_FILE:
         raise SGPEError(f"{path}: text, not a tokenizer: give the folder of a tokenizer, or its tokenizer.json")
-    form = tokenizer_format(path)
+    try:
+        return _contents_of(path, tokenizer_format(path))
+    except SGPEError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        kind = type(error).__name__
+        raise SGPEError(f"{path}: this file or another file in its folder is damaged ({kind}: {error})") from None
+
+
+def _contents_of(path: Path, form: str) -> _Contents:
     if form == "gpt2":
         return gpt2_files.translated(path)
     if form == "sentencepiece":

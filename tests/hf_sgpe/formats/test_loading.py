@@ -301,6 +301,23 @@ def test_merges_without_a_known_class_need_a_pattern(plain, settings, reason, tm
     assert BPETokenizer.from_pretrained(tmp_path / "out").merges == plain.merges
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer", "added_tokens_decoder": 5}},
+        {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer", "added_tokens_decoder": {"600": "a"}}},
+        {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer", "added_tokens_decoder": {"x": {"content": "a"}}}},
+        {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer", "extra_special_tokens": 5}},
+        {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer"}, "added_tokens": {"a": None}},
+    ],
+)
+def test_damaged_settings_of_merges_are_one_line(plain, settings, tmp_path):
+    folder = write(tmp_path / "base", plain, **settings)
+    with pytest.raises(SGPEError, match=r"merges\.txt: .*damaged") as raised:
+        loading.load(folder)
+    assert "\n" not in str(raised.value)
+
+
 def test_a_space_before_the_text_is_refused_and_measured(plain, sample, tmp_path):
     settings = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True}
     folder = write(tmp_path / "base", plain, after=[END], tokenizer_config=settings)
