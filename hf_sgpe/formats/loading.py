@@ -132,7 +132,7 @@ def contents_of(path: Path) -> _Contents:
         return _contents_of(path, tokenizer_format(path))
     except SGPEError:
         raise
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
         kind = type(error).__name__
         raise SGPEError(f"{path}: this file or another file in its folder is damaged ({kind}: {error})") from None
 

@@ -275,7 +275,8 @@ def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> 
     """Yield the role and the text of each special token in settings, where it is a string or an object."""
     for role, token in settings.items():
         text = token_text(token)
-        if role.endswith("_token") and text is not None and text in special_tokens:
+        is_role = role.endswith("_token") and not role.startswith("add_")  # add_bos_token is a switch
+        if is_role and text is not None and text in special_tokens:
             yield role, text
 
 

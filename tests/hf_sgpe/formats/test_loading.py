@@ -308,6 +308,7 @@ def test_merges_without_a_known_class_need_a_pattern(plain, settings, reason, tm
         {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer", "added_tokens_decoder": {"600": "a"}}},
         {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer", "added_tokens_decoder": {"x": {"content": "a"}}}},
         {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer", "extra_special_tokens": 5}},
+        {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer"}, "added_tokens": {"a": 1e999}},
         {"tokenizer_config": {"tokenizer_class": "GPT2Tokenizer"}, "added_tokens": {"a": None}},
     ],
 )
