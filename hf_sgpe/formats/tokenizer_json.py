@@ -265,17 +265,21 @@ def _parts_of_settings(
         "settings": {
             name: value
             for name, value in settings.items()
-            # Of these names, only those with a switch as their value, such as add_bos_token, are no roles.
-            if name not in _TRANSLATED and (not name.endswith("_token") or isinstance(value, bool))
+            if name not in _TRANSLATED and (not name.endswith("_token") or _is_switch(name, value))
         },
     }
+
+
+def _is_switch(name: str, value: Any) -> bool:
+    """Return whether a setting such as ``add_bos_token``, whose name ends as that of a role, is on or off."""
+    return name.startswith("add_") and isinstance(value, bool)
 
 
 def roles_in(settings: Mapping[str, Any], special_tokens: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Yield the role and the text of each special token in settings, where it is a string or an object."""
     for role, token in settings.items():
         text = token_text(token)
-        is_role = role.endswith("_token") and not role.startswith("add_")  # add_bos_token is a switch
+        is_role = role.endswith("_token") and not role.startswith("add_")
         if is_role and text is not None and text in special_tokens:
             yield role, text
 

@@ -319,6 +319,13 @@ def test_damaged_settings_of_merges_are_one_line(plain, settings, tmp_path):
     assert "\n" not in str(raised.value)
 
 
+def test_roles_and_switches_of_a_wrong_type_are_left_out(plain, tmp_path):
+    settings = {"tokenizer_class": "GPT2Tokenizer", "bos_token": True, "add_eos_token": {"content": END}}
+    folder = write(tmp_path / "base", plain, tokenizer_config={**settings, "added_tokens_decoder": decoder(END)})
+    tokenizer = SGPETokenizerFast.from_pretrained(folder)
+    assert (tokenizer.bos_token, tokenizer.eos_token) == (None, END)
+
+
 def test_a_space_before_the_text_is_refused_and_measured(plain, sample, tmp_path):
     settings = {"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": True}
     folder = write(tmp_path / "base", plain, after=[END], tokenizer_config=settings)
