@@ -259,7 +259,9 @@ def _where(results: Results) -> str:
 
 def _tried(runs: Iterable[Mapping[str, Any]], *programs: str) -> str:
     """Format how many of the compared lines get the same ids in the programs, such as ``990 of 1,000``, or nothing."""
-    checks = [one[program] for one in runs for program in programs if program in one]
+    checks = []
+    for one in runs:
+        checks += [one[program] for program in programs if program in one]
     return _same_lines(checks) if checks else ""
 
 

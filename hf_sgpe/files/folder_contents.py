@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from shlex import quote
 
+from hf_sgpe.errors import SGPEError
+
 _ADAPTER_FILE = "adapter_config.json"
 _MODEL_FILES = ("*.safetensors", "pytorch_model*.bin", "openvino_model.xml", "config.json")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt", "tekken.json")
@@ -85,6 +87,12 @@ def why_no_model(folder: Path) -> str:
     """Return the end of an error message: what a folder without a model contains, and a remedy. See `why_no_tokenizer`."""
     has_adapter = (folder / _ADAPTER_FILE).is_file()
     return why_no_tokenizer([_ADAPTER_FILE] if has_adapter else [], str(folder))
+
+
+def no_model(folder: str | Path) -> SGPEError:
+    """Return the error for a folder without a model."""
+    reason = why_no_model(Path(folder)) or ": there is no config.json in the folder"
+    return SGPEError(f"{folder} has no model{reason}")
 
 
 def export_line(file: str, folder: str, pattern: str) -> str:

@@ -19,8 +19,11 @@ def read_json(path: Path) -> dict[str, Any]:
         return json_object(data.decode(), path)
     except UnicodeDecodeError:
         raise SGPEError(f"{path}: {why_not_text(data) or 'not valid JSON: it is not text'}") from None
-    except SGPEError as error:
-        raise SGPEError(f"{path}: {reason}" if (reason := why_not_text(data)) else str(error)) from None
+    except SGPEError:
+        reason = why_not_text(data)
+        if not reason:
+            raise
+        raise SGPEError(f"{path}: {reason}") from None
 
 
 def json_object(text: str, where: Path | str) -> dict[str, Any]:

@@ -56,7 +56,9 @@ def damage_of(tokenizer_file: Path, error: BaseException, *, gapless: bool = Fal
         error: The error that transformers raised, for the message if no single file is damaged.
     """
     folder = tokenizer_file.parent
-    also = [file for name in _BESIDE for file in sorted(folder.glob(name)) if file.is_file()]
+    also: list[Path] = []
+    for name in _BESIDE:
+        also += filter(Path.is_file, sorted(folder.glob(name)))
     for file in (tokenizer_file, *also):
         # If two tokens have the same id, the backend keeps one of them at random, so loading may succeed.
         reason = _repeated_ids(file) or _failure(tokenizer_file, {file} - {tokenizer_file}, gapless)

@@ -124,11 +124,12 @@ def parts_of(content: Mapping[str, Any], tokens: Mapping[str, bytes], normalizat
     vocab, ignore_merges = model["vocab"], model.get("ignore_merges", False)
     added = _added_tokens(content, normalization)
     spell = string_to_text if by_characters else string_to_bytes
+
+    def token_of(text: str) -> bytes:
+        return tokens[text] if text in tokens else spell(text)
+
     pairs = (merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"])
-    merges = [
-        (tokens[left] if left in tokens else spell(left), tokens[right] if right in tokens else spell(right))
-        for left, right in pairs
-    ]
+    merges = [(token_of(left), token_of(right)) for left, right in pairs]
     names = added_names(content) & vocab.keys()
     also = also_ordinary(names, merges, ignore_merges=ignore_merges, by_characters=by_characters)
     if normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & also.keys()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from hf_sgpe.errors import NotByteLevelError
@@ -81,7 +82,9 @@ def steps_of(part: Mapping[str, Any] | None, name: str) -> list[Mapping[str, Any
     """Return the steps of a normalizer, pre-tokenizer or decoder. ``name`` is the field with the steps of a Sequence."""
     if part is None:
         return []
-    return [step for inner in part[name] for step in steps_of(inner, name)] if part["type"] == "Sequence" else [part]
+    if part["type"] != "Sequence":
+        return [part]
+    return list(chain.from_iterable(steps_of(inner, name) for inner in part[name]))
 
 
 def _regex(part: Mapping[str, Any]) -> str:

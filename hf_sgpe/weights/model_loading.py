@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.files.folder_contents import vocabulary_file, why_no_model, why_no_tokenizer
+from hf_sgpe.files.folder_contents import no_model, vocabulary_file, why_no_model, why_no_tokenizer
 from hf_sgpe.files.hub import NoSuchFileError, download, names_in, split_name
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
@@ -91,12 +91,10 @@ def _loading(path_or_repo: str) -> Iterator[None]:
             yield
     except Exception as error:  # transformers raises many types of errors for a damaged file
         if not isinstance(error, SGPEError):
-            check_no_pointer(Path(path_or_repo))
-            has_config = not Path(path_or_repo).is_dir() or (Path(path_or_repo) / "config.json").exists()
-            if reason := why_no_model(Path(path_or_repo)) or (
-                "" if has_config else ": there is no config.json in the folder"
-            ):
-                raise SGPEError(f"{path_or_repo} has no model{reason}") from None
+            path = Path(path_or_repo)
+            check_no_pointer(path)
+            if why_no_model(path) or (path.is_dir() and not (path / "config.json").exists()):
+                raise no_model(path_or_repo) from None
         raise SGPEError(f"{path_or_repo}: cannot load a model from this place ({_first_line(error)})") from None
 
 

@@ -61,7 +61,9 @@ def model_readme(
     """
     from huggingface_hub import ModelCardData
 
-    kinds = ["vocabulary-extension" if report["new_rows"] else "vocabulary-trimming"] if report else []
+    kinds = []
+    if report:
+        kinds.append("vocabulary-extension" if report["new_rows"] else "vocabulary-trimming")
     data = ModelCardData(
         library_name="transformers",
         pipeline_tag="text-generation" if auto_class == "AutoModelForCausalLM" else None,

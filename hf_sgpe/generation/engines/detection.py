@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from packaging.requirements import Requirement
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.files.folder_contents import no_model
 from hf_sgpe.files.hub import download_model
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.generation.engines.engine import Engine
@@ -191,7 +191,7 @@ def kind_of_model(path: Path) -> str:
     if path.is_file() and path.suffix.lower() != ".gguf":
         raise SGPEError(f"{path} is not a model: give a .gguf file, or a folder with config.json")
     if path.is_dir() and not any((path / name).exists() for name in ("openvino_model.xml", "config.json")):
-        raise SGPEError(f"{path} has no model{why_no_model(path) or ': there is no config.json in the folder'}")
+        raise no_model(path)
     return next(kind for kind, is_of_kind in reversed(MODEL_KINDS.items()) if is_of_kind(path))
 
 
