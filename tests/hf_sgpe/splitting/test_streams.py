@@ -1,5 +1,5 @@
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, product
 
 import pytest
 from hypothesis import given, strategies as st
@@ -31,6 +31,13 @@ def test_words_of_the_parts_are_the_words_of_the_whole(name, chunks):
     parts = list(cut_stream(chunks))
     assert "".join(parts) == "".join(chunks)
     assert words(SPLITTERS[name], parts) == words(SPLITTERS[name], ["".join(chunks)])
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_every_short_text_keeps_its_words(name):
+    for letters in product("a1 \n\r.", repeat=4):
+        parts = list(cut_stream(letters))
+        assert words(SPLITTERS[name], parts) == words(SPLITTERS[name], ["".join(letters)])
 
 
 @pytest.mark.parametrize("name", SPLITTERS)

@@ -1,7 +1,9 @@
 import logging
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given, strategies as st
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
 from hf_sgpe.learning.extension import extension_tiers
@@ -9,6 +11,7 @@ from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.learning.extension.script_words import Words
 from hf_sgpe.learning.observer import NOBODY
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
+from hf_sgpe.vocabulary.confinement import Confinement
 
 ENGLISH = "It's “low”, lower—lowest… 1234 " * 3
 
@@ -100,3 +103,22 @@ def test_a_unit_that_is_a_letter_and_a_syllable_has_the_greater_worth(base):
         learner._worth(SimpleNamespace(letters=["කි"], syllables=syllables)) for syllables in ([], ["කි", " කි"])
     )
     assert as_both["කි"] >= as_letter["කි"] > 0
+
+
+@given(sequences=st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=4), min_size=1, max_size=6), whole=st.booleans())
+def test_learning_ignores_the_words_with_two_tokens_that_merge_elsewhere(sequences, whole):
+    tokens = [b"a", b"b", "ක".encode(), "ක".encode()[:2], "ක".encode()[2:]]
+    confinement = Confinement.to_scripts(["sinhala"])
+    words = ["".join(map(str, sequence)).encode() for sequence in sequences]
+    times = range(1, len(words) + 1)
+    base = SimpleNamespace(ignore_merges=whole, vocab=set(words[:1]))
+    learner = SimpleNamespace(words=SimpleNamespace(words=words, times=times), confinement=confinement, base=base)
+
+    def merges_elsewhere(pair):
+        return not any(map(confinement.holds, (*(tokens[id] for id in pair), b"".join(tokens[id] for id in pair))))
+
+    ignored = [any(map(merges_elsewhere, pairwise(sequence))) for sequence in sequences]
+    taught = [0 if ignored[word] else times[word] for word in range(len(words))]
+    result, untaught = extension_tiers.TierLearner._times(learner, sequences, tokens)
+    assert untaught == 1 - sum(taught) / sum(times)
+    assert result == [0 if whole and words[word] == words[0] else taught[word] for word in range(len(words))]
