@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-try:
-    __version__ = version("hf-sgpe")
-    """The version of the package, set from the repository's Git tag when the package is built."""
-except PackageNotFoundError:  # the source is imported without an installation
-    __version__ = "0+unknown"
+
+def __getattr__(name: str) -> Any:
+    if name != "__version__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _version()
+
+
+@cache
+def _version() -> str:
+    """Return the version of the package, set from the repository's Git tag when the package is built."""
+
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("hf-sgpe")
+    except PackageNotFoundError:  # the source is imported without an installation
+        return "0+unknown"
 
 
 def lazily(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

@@ -12,16 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from hf_sgpe.chat import templates
 from hf_sgpe.chat.marked_text import Finder, Written, parts
-from hf_sgpe.counts.counters import make_word_counter, only_texts
-from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.formats import loading, tiktoken, tokenizer_json
-from hf_sgpe.learning.assembling import Languages
-from hf_sgpe.learning.learn import learn_tokenizer
 from hf_sgpe.learning.observer import NOBODY, Observer
-from hf_sgpe.learning.training_config import TrainingConfig
 from hf_sgpe.package import named_above
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
@@ -30,7 +24,6 @@ from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, Codec, make_codec
 from hf_sgpe.vocabulary.growing_text import GrowingText, Restarts
-from hf_sgpe.vocabulary.offsets import encode_with_offsets
 from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData, Unknown
 
@@ -39,6 +32,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
     from tiktoken import Encoding
+
+    from hf_sgpe.counts.word_counts import WordCounts
+    from hf_sgpe.learning.assembling import Languages
+    from hf_sgpe.learning.training_config import TrainingConfig
 
 AllowedSpecial = Literal["all", "none"] | Collection[str]
 
@@ -171,6 +168,11 @@ class BPETokenizer:
             special_tokens: A list of strings, which get the last ids, or a mapping from strings to ids.
             normalization: ``none`` or ``nfc``.
         """
+        from hf_sgpe.counts.counters import make_word_counter, only_texts
+        from hf_sgpe.counts.word_counts import WordCounts
+        from hf_sgpe.learning.learn import learn_tokenizer
+        from hf_sgpe.learning.training_config import TrainingConfig
+
         if buffer_size < 1:
             raise SGPEError(f"buffer_size must be at least 1, not {buffer_size}")
         config = TrainingConfig(
@@ -270,7 +272,7 @@ class BPETokenizer:
         Raises:
             SGPEError: the file is damaged, or its tokenizer is not BPE or cannot be read exactly.
         """
-        return cls.of(tokenizer_json.read(Path(path)))
+        return cls.of(loading.read(Path(path)))
 
     def save(self, directory: str | os.PathLike[str], name: str | None = None) -> None:
         """Write ``tokenizer.json`` and its companion files into a folder that plain ``AutoTokenizer`` loads. After an error,
@@ -352,6 +354,8 @@ class BPETokenizer:
         """
         if not isinstance(text, str):
             raise TypeError(f"encode_with_offsets needs a str, not {type(text).__name__}")
+        from hf_sgpe.vocabulary.offsets import encode_with_offsets
+
         return encode_with_offsets(self._codec, text, self._added_pattern(allowed_special))
 
     @overload
@@ -456,6 +460,8 @@ class BPETokenizer:
             continue_final_message: Whether to end with the content of the last message, so that an answer continues it.
         """
         template = template or self.chat_template or "llama3"
+        from hf_sgpe.chat import templates
+
         text = templates.render(
             messages,
             template,
@@ -758,10 +764,13 @@ def train_from_counts(
 ) -> BPETokenizer:
     """Train a tokenizer on counted words. For arguments and errors, see `hf_sgpe.learning.learn.learn_tokenizer`.
 
+    >>> from hf_sgpe import TrainingConfig, WordCounts
     >>> config = TrainingConfig(vocab_size=260, recipe="bpe")
     >>> len(train_from_counts(WordCounts.from_texts(["low lower lowest"] * 3, config), config))
     260
     """
+    from hf_sgpe.learning.learn import learn_tokenizer
+
     return BPETokenizer.of(learn_tokenizer(counts, config, languages=languages, observer=observer))
 
 

@@ -6,25 +6,41 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from hf_sgpe.cli.application import Command, app
+from hf_sgpe.cli import application
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.command import exit_code
 from hf_sgpe.terminal.options import with_options
 from hf_sgpe.terminal.printing import visible
 
-# isort: off
-# Each module adds its commands; --help lists them in this order.
-from hf_sgpe.cli import train, train_sgpe, extend, trim, compare_ids, transplant, adapt, finetune, count  # noqa: F401
-from hf_sgpe.cli import counts, convert_zawgyi, tokenize, export, engines, chat, serve, encode, decode, info  # noqa: F401
-from hf_sgpe.cli import check, evaluate, card, playground, push  # noqa: F401
-# isort: on
+# Each module adds its commands. Only the module of the command that runs is imported, because all together take long.
+# fmt: off
+_MODULES = (
+    "train", "train_sgpe", "extend", "trim", "compare_ids", "transplant", "adapt", "finetune", "count", "counts",
+    "convert_zawgyi", "tokenize", "export", "engines", "chat", "serve", "encode", "decode", "info", "check", "evaluate",
+    "card", "playground", "push",
+)
+# fmt: on
+
+
+def __getattr__(name: str) -> Any:
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _application(_MODULES)
+
+
+def _application(modules: Iterable[str]) -> typer.Typer:
+    """Return the Typer application with the commands of these modules."""
+    for module in modules:
+        import_module(f"{__name__}.{module}")
+    return application.app
 
 
 class _OwnPackages:
@@ -51,17 +67,22 @@ def run_script(work: Callable[..., None], description: str | None) -> None:
         description: The docstring of the script, which ends with "Example: …".
     """
     text, word, example = (description or "").partition("Example: ")
-    settings = app.info.context_settings
+    settings = application.app.info.context_settings
     script = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    script.command(cls=Command, help=text, epilog=word + example, context_settings=settings)(with_options(work))
+    script.command(cls=application.Command, help=text, epilog=word + example, context_settings=settings)(with_options(work))
     main(script)
 
 
-def main(application: typer.Typer = app) -> None:
-    """Run the command line. For bad input, print one line to stderr and exit with code 2."""
+def main(program: typer.Typer | None = None) -> None:
+    """Run the command line. For bad input, print one line to stderr and exit with code 2.
+
+    Args:
+        program: Another application to run.
+    """
     # On SIGTERM, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    sys.exit(exit_code(lambda: _run(application)))
+    named = [argument.replace("-", "_") for argument in sys.argv[1:2]]
+    sys.exit(exit_code(lambda: _run(program or _application(named if {*named} & {*_MODULES} else _MODULES))))
 
 
 class _Visible(logging.Formatter):
@@ -69,14 +90,14 @@ class _Visible(logging.Formatter):
         return visible(super().format(record))
 
 
-def _run(application: typer.Typer) -> int:
+def _run(program: typer.Typer) -> int:
     handler = logging.StreamHandler()
     handler.setFormatter(_Visible("%(levelname)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.addLevelName(logging.WARNING, "warning")
     logging.addLevelName(logging.INFO, "info")
     try:
-        code: int = application(standalone_mode=False) or 0
+        code: int = program(standalone_mode=False) or 0
     except (SGPEError, OSError):
         raise
     except SystemExit as ending:

@@ -15,7 +15,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from hf_sgpe.cli.help_text import PlainHelp
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.package import __version__
 from hf_sgpe.terminal.options import SEVERAL, with_options
 from hf_sgpe.terminal.progress import be_quiet
 
@@ -87,6 +86,8 @@ def command(name: str | None = None, *, epilog: str, group: typer.Typer = app) -
 
 def _version(value: bool) -> None:
     if value:
+        from hf_sgpe.package import __version__
+
         print(f"hf-sgpe {__version__}")
         raise typer.Exit
 

@@ -13,7 +13,6 @@ from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.input_lines import well_formed
 from hf_sgpe.cli.tokenizer_options import TokenizerFirst
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.package import __version__
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.printing import print_facts, print_json
@@ -57,6 +56,8 @@ def _few(value: Any) -> Any:
 
 def _versions() -> dict[str, Any]:
     from importlib.metadata import PackageNotFoundError, version
+
+    from hf_sgpe.package import __version__
 
     facts = {"hf-sgpe": __version__, "kernel": kernels.describe(), "python": sys.version.split()[0]}
     for package in ("tokenizers", "transformers", "huggingface_hub", "regex", "numpy"):

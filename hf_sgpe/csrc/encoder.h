@@ -119,6 +119,7 @@ class Encoder {
   void add_whole(std::string word, Id id) { whole_.emplace(std::move(word), id); }
   // Must be called after the last merge is added.
   void finish() {
+    table_.reserve(merges_.size());
     if (by_characters()) {
       for (const Id id : byte_ids_)
         if (id != -1) check(id, "a byte");
@@ -127,17 +128,14 @@ class Encoder {
       return;
     }
     // The table has its own numbers for tokens.
-    std::unordered_map<Id, Id> numbers;
-    for (Id byte = 0; byte < 256; ++byte) numbers.emplace(byte_ids_[byte], byte);
     ids_.assign(byte_ids_.begin(), byte_ids_.end());
-    for (const Merge& merge : merges_) {
-      numbers.emplace(merge.result, static_cast<Id>(ids_.size()));
-      ids_.push_back(merge.result);
-    }
-    const auto number_of = [&](Id id) {
-      const auto known = numbers.find(id);
-      return known == numbers.end() ? -1 : known->second;
-    };
+    for (const Merge& merge : merges_) ids_.push_back(merge.result);
+    Id highest = *std::max_element(ids_.begin(), ids_.end());
+    for (const Merge& merge : merges_) highest = std::max({highest, merge.left, merge.right});
+    std::vector<Id> numbers(static_cast<size_t>(highest) + 1, -1);  // by id: the first of its numbers
+    for (size_t number = ids_.size(); number-- > 0;)
+      if (ids_[number] >= 0) numbers[static_cast<size_t>(ids_[number])] = static_cast<Id>(number);
+    const auto number_of = [&](Id id) { return numbers[static_cast<size_t>(id)]; };
     for (const Merge& merge : merges_) table_.add(number_of(merge.left), number_of(merge.right), number_of(merge.result));
     // If the first byte of a character is left out, the rest of the character follows the character before it and may merge.
     const bool complete = std::none_of(byte_ids_.begin() + 0xC2, byte_ids_.begin() + 0xF5, [](Id id) { return id < 0; });

@@ -30,6 +30,12 @@ class MergeTable {
 
   MergeTable() : slots_(1024, kEmpty), seed_(hash_seed()) {}
 
+  // Makes room for a number of merges.
+  void reserve(size_t merges) {
+    if (merges * 2 > slots_.size()) rebuild(std::bit_ceil(merges * 2));
+    results_.reserve(merges);
+  }
+
   // Appends a merge. Its result is a new token or the result of an earlier merge. If a pair has several merges, the last one
   // counts.
   void add(Id left, Id right, Id result = -1) {

@@ -14,10 +14,8 @@ namespace hf_sgpe {
 
 class Neighbours {
  public:
-  // `pairs`: the code points that are neighbours in any token. `keeps_unknown`: whether no text is cut between two code
-  // points that are not in `known`.
-  explicit Neighbours(const std::vector<std::pair<uint32_t, uint32_t>>& pairs, const std::vector<uint32_t>& known = {},
-                      bool keeps_unknown = false)
+  // `known`: the code points with a token. `keeps_unknown`: whether no text is cut between two others.
+  explicit Neighbours(const std::vector<uint32_t>& known = {}, bool keeps_unknown = false)
       : apart_(kRows * kRow, 1), known_(keeps_unknown ? kCodePoints : 0) {
     for (const uint32_t point : known) {
       if (point >= kCodePoints) throw std::invalid_argument("a neighbour is not a code point");
@@ -26,11 +24,14 @@ class Neighbours {
     for (uint32_t left = 0; keeps_unknown && left < kRows; ++left)
       for (uint32_t right = left / kRow * kRow; right < left / kRow * kRow + kRow; ++right)
         apart_[place_of(left, right)] = known_[left] || known_[right];
-    for (const auto& [left, right] : pairs) {
-      if (std::max(left, right) >= kCodePoints) throw std::invalid_argument("a neighbour is not a code point");
-      if (in_rows(left, right)) apart_[place_of(left, right)] = 0;
-      else pairs_.add(static_cast<Id>(left), static_cast<Id>(right));
-    }
+  }
+
+  // Adds two code points that are neighbours in a token.
+  void add(uint32_t left, uint32_t right) {
+    if (std::max(left, right) >= kCodePoints) throw std::invalid_argument("a neighbour is not a code point");
+    const Id first = static_cast<Id>(left), second = static_cast<Id>(right);
+    if (in_rows(left, right)) apart_[place_of(left, right)] = 0;
+    else if (pairs_.find(first, second) == MergeTable::kNone) pairs_.add(first, second);
   }
 
   // Calls emit(word, size) for each word of a well-formed text.

@@ -117,9 +117,11 @@ def _find_on_hub(
 
 def read(path: Path) -> TokenizerData:
     """Read a tokenizer from the file that `find` returned, and from its other files in the same folder."""
-    if tokenizer_format(path) == "gguf":
+    form = tokenizer_format(path)
+    if form == "gguf":
         return gguf_tokenizer.read_tokenizer(path)
-    return tokenizer_json.from_contents(path, *contents_of(path))
+    held = tokenizer_json.read_held(path) if form == "json" else None
+    return held or tokenizer_json.from_contents(path, *contents_of(path))
 
 
 def contents_of(path: Path) -> _Contents:

@@ -9,18 +9,30 @@ the bytes that a spelling in ``added_tokens`` means, the spelling is also an ord
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hf_sgpe import kernels
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import Normalization, prepare
 from hf_sgpe.vocabulary.added_patterns import Matching
-from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, bytes_spelled, is_text, string_to_bytes, string_to_text
+from hf_sgpe.vocabulary.byte_strings import (
+    BYTES_OF_TEXT,
+    SPACE_MARK,
+    bytes_spelled,
+    is_text,
+    string_to_bytes,
+    string_to_text,
+)
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+from hf_sgpe.vocabulary.vocabulary_arrays import MergePairs, TokenIds
+
+if TYPE_CHECKING:
+    from hf_sgpe._native import ModelFile
 
 
 def also_ordinary(
@@ -111,18 +123,92 @@ def added_names(content: Mapping[str, Any]) -> set[str]:
     return {token["content"] for token in content.get("added_tokens") or ()}
 
 
-def parts_of(content: Mapping[str, Any], tokens: Mapping[str, bytes], normalization: Normalization) -> dict[str, Any]:
+class HeldModel(Mapping[str, int]):
+    """The field ``model.vocab`` of a ``tokenizer.json`` that the native kernels have read, together with the merges.
+
+    Only single strings can be looked up.
+    """
+
+    def __init__(self, file: ModelFile) -> None:
+        self.file = file
+
+    def __getitem__(self, text: str) -> int:
+        id = self.file.find(text)
+        if id < 0:
+            raise KeyError(text)
+        return id
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+    def __iter__(self) -> Iterator[str]:
+        raise NotImplementedError("the strings of a held vocabulary are not made")
+
+
+def read_held(data: bytes, by_characters: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any] | None:
+    """Return the content of a ``tokenizer.json`` with a `HeldModel`. Return None without native kernels, and if anything in
+    the file is unusual or wrong.
+
+    Args:
+        by_characters: Function that returns whether merges join characters, given the content without the vocabulary.
+    """
+    if not kernels.is_native():
+        return None
+    from hf_sgpe._native import ModelFile
+
+    places = ModelFile.places_in(data)
+    if places is None:
+        return None
+    (first, first_end), (second, second_end) = sorted((tuple(places[:2]), tuple(places[2:])))
+    try:
+        content = json.loads(b"".join((data[:first], b"{}", data[first_end:second], b"{}", data[second_end:])))
+        file = ModelFile.read(data, places, by_characters(content), [*added_names(content)])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    if file is None or "pre_tokenizer" not in content:
+        return None
+    return {**content, "model": {**content["model"], "vocab": HeldModel(file)}}
+
+
+def parts_of(content: Mapping[str, Any], normalization: Normalization, byte_names: Collection[str] = ()) -> dict[str, Any]:
     """Return the vocabulary, the merges and the added tokens of a ``tokenizer.json`` as arguments for `TokenizerData`.
 
     Args:
-        tokens: Tokens, keyed by vocabulary string, without those whose strings are also texts of added tokens.
+        byte_names: Vocabulary strings of the tokens of single bytes, if merges join characters.
 
     Raises:
-        NotByteLevelError: normalization changes an added token, or an added token in normalized text is ambiguous.
+        NotByteLevelError: normalization changes an added token, or an added token in normalized text is ambiguous, or two
+            tokens are the same text.
     """
-    model, by_characters = content["model"], normalization.is_metaspace
-    vocab, ignore_merges = model["vocab"], model.get("ignore_merges", False)
     added = _added_tokens(content, normalization)
+    names = added_names(content)
+    read = _held_parts if isinstance(content["model"]["vocab"], HeldModel) else _readable_parts
+    parts, also = read(content, names, names.union(byte_names), by_characters=normalization.is_metaspace)
+    if normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & also):
+        raise NotByteLevelError(
+            f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
+        )
+    return {**parts, "ignore_merges": content["model"].get("ignore_merges", False), **added}
+
+
+def _readable_parts(
+    content: Mapping[str, Any], names: Set[str], left_out: Set[str], *, by_characters: bool
+) -> tuple[dict[str, Any], Set[str]]:
+    """Return arguments for `TokenizerData`, and those texts of added tokens that are also ordinary tokens.
+
+    Args:
+        names: Texts of added tokens.
+        left_out: These texts, and the strings of the tokens of single bytes.
+    """
+    model = content["model"]
+    vocab, ignore_merges = model["vocab"], model.get("ignore_merges", False)
+    spelled = {
+        text: string_to_text(text) if by_characters else bytes_spelled(text) for text in vocab if text not in left_out
+    }
+    tokens = {text: token for text, token in spelled.items() if token is not None}
+    if by_characters and len(set(tokens.values())) < len(tokens):
+        twice = next(text for text in sorted(tokens) if " " in text and text.replace(" ", SPACE_MARK) in tokens)
+        raise NotByteLevelError(f"its tokens {twice!r} and {twice.replace(' ', SPACE_MARK)!r} are the same text")
     spell = string_to_text if by_characters else string_to_bytes
 
     def token_of(text: str) -> bytes:
@@ -130,18 +216,34 @@ def parts_of(content: Mapping[str, Any], tokens: Mapping[str, bytes], normalizat
 
     pairs = (merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"])
     merges = [(token_of(left), token_of(right)) for left, right in pairs]
-    names = added_names(content) & vocab.keys()
-    also = also_ordinary(names, merges, ignore_merges=ignore_merges, by_characters=by_characters)
-    if normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & also.keys()):
-        raise NotByteLevelError(
-            f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
-        )
-    return {
+    also = also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges, by_characters=by_characters)
+    parts = {
         "vocab": {token: vocab[text] for text, token in (*tokens.items(), *also.items())},
         "merges": merges,
-        "ignore_merges": ignore_merges,
-        **added,
+        "unmade_tokens": {text: vocab[text] for text, token in spelled.items() if token is None},
     }
+    return parts, also.keys()
+
+
+def _held_parts(
+    content: Mapping[str, Any], names: Set[str], left_out: Set[str], *, by_characters: bool
+) -> tuple[dict[str, Any], Set[str]]:
+    """Return the same as `_readable_parts`, from a `HeldModel`."""
+    model = content["model"]
+    file = model["vocab"].file
+    merged = [(string_to_text(text) if by_characters else string_to_bytes(text), b"") for text in file.merged_texts()]
+    known = {text for text in names if text in model["vocab"]}
+    ignore_merges = model.get("ignore_merges", False)
+    also = also_ordinary(known, merged, ignore_merges=ignore_merges, by_characters=by_characters).keys()
+    native = file.finish([*(left_out - also)])
+    if native is None:
+        raise SGPEError("two tokens have the same id, or a merge uses an added token")
+    parts = {
+        "vocab": TokenIds(native),
+        "merges": MergePairs(native),
+        "unmade_tokens": {text: id for text, id in file.others.items() if text not in names},
+    }
+    return parts, also
 
 
 def _added_tokens(content: Mapping[str, Any], normalization: Normalization) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from hf_sgpe.formats.pre_tokenizers import steps_of
 from hf_sgpe.kernels import sentencepiece_library
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.splitting.splitting import BEFORE_SPACES, Splitting
-from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token, string_to_text
+from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token
 from hf_sgpe.vocabulary.neighbours import is_character
 from hf_sgpe.vocabulary.tokenizer_data import Unknown
 
@@ -146,14 +146,7 @@ def read(content: Mapping[str, Any]) -> dict[str, Any]:
     unknown = None if byte_tokens else model.get("unk_token")
     if unknown is not None and unknown not in vocab:
         raise SGPEError(f"its unk_token {unknown!r} is not in its vocabulary")
-    names = vocab.keys() - model_vocab.added_names(content)
-    if byte_tokens:
-        names = names.difference(map(byte_token, range(256)))
-    tokens = {name: string_to_text(name) for name in names}
-    if len(set(tokens.values())) < len(tokens):
-        twice = next(name for name in sorted(names) if " " in name and name.replace(" ", SPACE_MARK) in names)
-        raise NotByteLevelError(f"its tokens {twice!r} and {twice.replace(' ', SPACE_MARK)!r} are the same text")
-    parts = model_vocab.parts_of(content, tokens, normalization)
+    parts = model_vocab.parts_of(content, normalization, [*map(byte_token, range(256))] if byte_tokens else [])
     if parts["ignore_merges"]:
         _check_whole_words(parts["vocab"], parts["merges"])
     regexes = [BEFORE_SPACES] if cuts_at_spaces else []

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.files.atomic import atomic_directory, check_directory
 from hf_sgpe.files.json_files import optional_json, read_json
-from hf_sgpe.files.unreadable import read_utf8
+from hf_sgpe.files.unreadable import read_data, read_utf8
 from hf_sgpe.formats import model_vocab, sentencepiece_json
 from hf_sgpe.formats.pre_tokenizers import BYTE_LEVEL, after_split, pre_tokenizer_of, regexes_of, steps_of
 from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
@@ -29,7 +29,6 @@ from hf_sgpe.splitting.normalization import NFC, NONE
 from hf_sgpe.splitting.patterns import PATTERNS, SPLIT_PATTERNS
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY
-from hf_sgpe.vocabulary.byte_strings import bytes_spelled
 from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of, roles_of
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
@@ -160,9 +159,17 @@ def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_cl
 # ---------------------------------------------------------------- reading
 
 
-def read(path: Path) -> TokenizerData:
-    """Read a ``tokenizer.json`` together with the ``tokenizer_config.json`` and the chat template in the same folder."""
-    return from_contents(path, *json_contents(path))
+def read_held(path: Path) -> TokenizerData | None:
+    """Read a ``tokenizer.json`` and the other files in its folder, with a vocabulary that the native kernels hold. Return
+    None if the kernels are not in use, or cannot read the file.
+    """
+    content, config = model_vocab.read_held(read_data(path), sentencepiece_json.is_one), path.with_name(CONFIG_FILE)
+    if content is None:
+        return None
+    try:
+        return from_contents(path, content, read_json(config) if config.exists() else None)
+    except SGPEError:
+        return None  # the readable reader names the error
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -320,7 +327,8 @@ def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
     Raises:
         NotByteLevelError: the tokenizer cannot be read exactly.
     """
-    parts = _parts_of(json.loads(tokenizer.backend_tokenizer.to_str()))
+    data = tokenizer.backend_tokenizer.to_str().encode()
+    parts = _parts_of(model_vocab.read_held(data, sentencepiece_json.is_one) or json.loads(data))
     return TokenizerData(
         **parts,
         roles=dict(roles_in(tokenizer.special_tokens_map, parts["special_tokens"])),
@@ -363,13 +371,9 @@ def _read_byte_level(content: Mapping[str, Any]) -> dict[str, Any]:
     if kinds - {"NFC"}:
         raise NotByteLevelError(f"its normalizer {', '.join(sorted(kinds))} is not NFC, the only supported normalizer")
     normalization = NFC if kinds else NONE
-    vocab, names = content["model"]["vocab"], model_vocab.added_names(content)
-    spelled = {text: bytes_spelled(text) for text in vocab if text not in names}
-    tokens = {text: token for text, token in spelled.items() if token is not None}
-    parts = model_vocab.parts_of(content, tokens, normalization)
+    parts = model_vocab.parts_of(content, normalization)
     regexes = regexes_of(content["pre_tokenizer"], parts["merges"])
     return {
         **parts,
-        "unmade_tokens": {text: vocab[text] for text, token in spelled.items() if token is None},
         "splitting": Splitting.from_regexes(regexes, normalization, parts["special_tokens"]),
     }

@@ -20,15 +20,16 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import METASPACE, METASPACES, NONE, Normalization, prepare
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns
-from hf_sgpe.vocabulary.neighbours import Neighbours, is_character
+from hf_sgpe.vocabulary.neighbours import Neighbours
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.vocabulary.unknown_characters import UnknownCharacters
+from hf_sgpe.vocabulary.vocabulary_arrays import native_vocabulary
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hf_sgpe._native import Decoder, Encoder
+    from hf_sgpe._native import Decoder, Encoder, Neighbours as NativeNeighbours, Vocabulary
 
 MEMORY_BYTES = 64 << 20
 """The size at which the cache of words is emptied. With the native kernels, each thread has a cache of this size."""
@@ -79,10 +80,11 @@ class Codec:
         of_bytes = (_NO_ID if no_bytes else data.vocab.get(bytes([byte]), _NO_ID) for byte in range(256))
         self.byte_ids = data.byte_tokens or tuple(of_bytes)
         self._cuts_at_spaces = data.splitting.cuts_at_spaces
+        self._keeps_unknown = self.unknown is not None and self.unknown[1]
         self._unknown_characters = UnknownCharacters(data) if no_bytes else None
         # Whether text is changed in Python before it is encoded, in ways that depend on more than each single character.
         self.is_changed_first = bool(data.normalization.steps) or (no_bytes and self.unknown is None)
-        self.bytes_of = data.bytes_by_id()
+        self._data = data
         self._memory: dict[str, tuple[int, ...]] = {}
         self._memory_bytes = self._hits = self._misses = 0
 
@@ -94,8 +96,12 @@ class Codec:
     @cached_property
     def neighbours(self) -> Neighbours:
         """The pairs of characters between which text is not cut, if merges join characters."""
-        is_fused = self.unknown is not None and self.unknown[1]
-        return Neighbours(self.vocab, cuts_at_spaces=self._cuts_at_spaces, keeps_unknown=is_fused)
+        return Neighbours(self.vocab, cuts_at_spaces=self._cuts_at_spaces, keeps_unknown=self._keeps_unknown)
+
+    @cached_property
+    def bytes_of(self) -> dict[int, bytes]:
+        """The bytes to which each id decodes, keyed by id."""
+        return self._data.bytes_by_id()
 
     @cached_property
     def _table(self) -> MergeTable:
@@ -290,32 +296,40 @@ class NativeCodec(Codec):
     def _encoder(self) -> Encoder:
         import hf_sgpe._native as _native
 
-        vocab = self.vocab
-        merges = [(vocab[left], vocab[right], vocab[left + right]) for left, right in self.merges]
-        characters = [(token, id) for token, id in vocab.items() if is_character(token)] if self.by_characters else []
         prefix = 0
         # Text that is changed first has its spaces already.
         if self.puts_space and self.encodes_natively:
             prefix = METASPACES.index(self.normalization.scheme)
         return _native.Encoder(
+            self._native_vocabulary,
             self.byte_ids,
-            merges,
-            list(vocab.items()) if self.ignore_merges else [],
-            self.neighbours.native if self.by_characters else self.pre_tokenizer.scanner,
+            self.by_characters,
+            self.ignore_merges,
+            self._native_neighbours if self.by_characters else self.pre_tokenizer.scanner,
             [token.encode() for token in self.added_tokens if token not in self._found_by_kernels],
             MEMORY_BYTES,
-            characters=characters,
             added_tokens=[(token.encode(), id) for token, id in self._found_by_kernels.items()],
             prefix=prefix,
             unknown=self.unknown,
         )
 
     @cached_property
+    def _native_vocabulary(self) -> Vocabulary:
+        return native_vocabulary(self.vocab, self.merges)
+
+    @cached_property
+    def _native_neighbours(self) -> NativeNeighbours:
+        """A native kernel that cuts text at the same positions as `neighbours`."""
+        import hf_sgpe._native as _native
+
+        return _native.Neighbours(self._native_vocabulary, self._cuts_at_spaces, self._keeps_unknown)
+
+    @cached_property
     def _decoder(self) -> Decoder:
         import hf_sgpe._native as _native
 
-        tokens = sorted(self.bytes_of.items())
-        return _native.Decoder(tokens, sorted(self.special_ids), tokens[-1][0] + 1)
+        others, added = self._data.bytes_beside_vocab()
+        return _native.Decoder(self._native_vocabulary, list(others.items()), list(added.items()), sorted(self.special_ids))
 
     @cached_property
     def encodes_natively(self) -> bool:
@@ -381,7 +395,7 @@ class NativeCodec(Codec):
         return ids
 
     def _cut(self, text: str) -> list[str]:
-        return self.neighbours.native.split(text) if self.by_characters else super()._cut(text)
+        return self._native_neighbours.split(text) if self.by_characters else super()._cut(text)
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         return self._encoder.encode_words(words)
@@ -414,7 +428,7 @@ class NativeCodec(Codec):
 
 def make_codec(data: TokenizerData) -> Codec:
     """Return a `NativeCodec` if the native kernels are in use and can hold all ids and merges, otherwise a `Codec`."""
-    has_room = max(*data.ids, len(data.merges)) < _MOST_IDS
+    has_room = max(data.highest_id, len(data.merges)) < _MOST_IDS
     return NativeCodec(data) if kernels.is_native() and has_room else Codec(data)
 
 

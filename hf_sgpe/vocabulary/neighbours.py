@@ -10,14 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
-
-if TYPE_CHECKING:
-    from hf_sgpe._native import Neighbours as NativeNeighbours
 
 
 class Neighbours:
@@ -35,6 +29,8 @@ class Neighbours:
     """
 
     def __init__(self, tokens: Collection[bytes], *, cuts_at_spaces: bool = False, keeps_unknown: bool = False) -> None:
+        import numpy as np
+
         # A lone surrogate occurs in no token, so it separates the tokens.
         joined = "\ud800".join(token.decode() for token in tokens)
         points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.int64)
@@ -70,13 +66,6 @@ class Neighbours:
         if left + right in self._texts:
             return False
         return not self._keeps_unknown or left in self._known or right in self._known
-
-    @cached_property
-    def native(self) -> NativeNeighbours:
-        """A native kernel that cuts text at the same positions as `cut`."""
-        import hf_sgpe._native as _native
-
-        return _native.Neighbours(self.pairs, list(map(ord, self._known)), self._keeps_unknown)
 
 
 def is_character(token: bytes) -> bool:

@@ -24,6 +24,7 @@ from hf_sgpe.vocabulary.byte_strings import (
     text_to_string,
 )
 from hf_sgpe.vocabulary.special_tokens import Template, check_special_tokens, roles_of
+from hf_sgpe.vocabulary.vocabulary_arrays import MergePairs, TokenIds
 
 # Printable ASCII, and the continuation bytes of multi-byte characters.
 _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
@@ -120,8 +121,8 @@ class TokenizerData:
     def __post_init__(self) -> None:
         splitting = self.splitting or Splitting("bpe", pattern="cl100k")
         own = {
-            "vocab": dict(self.vocab),
-            "merges": list(self.merges),
+            "vocab": self.vocab if isinstance(self.vocab, TokenIds) else dict(self.vocab),
+            "merges": self.merges if isinstance(self.merges, MergePairs) else list(self.merges),
             "byte_tokens": tuple(self.byte_tokens),
             "unmade_tokens": dict(self.unmade_tokens),
             "stripping": self.stripping or ("one" if splitting.normalization.puts_space else "none"),
@@ -153,7 +154,7 @@ class TokenizerData:
             raise SGPEError("byte_tokens and unknown cannot be given together: with tokens for bytes, no text is unknown")
         if self.unknown and self.unknown_id is None:
             raise SGPEError(f"the unknown token {self.unknown.token!r} is not in the vocabulary")
-        for rank, (left, right) in enumerate(self.merges):
+        for rank, (left, right) in enumerate(() if self._is_held else self.merges):
             if left not in vocab or right not in vocab or left + right not in vocab:
                 missing = next(token for token in (left, right, left + right) if token not in vocab)
                 raise SGPEError(f"merge {rank} uses {missing!r}, which is not in the vocabulary")
@@ -170,13 +171,15 @@ class TokenizerData:
                     "another text"
                 )
         taken: dict[int, bytes | str] = {}
-        unmade = self.unmade_tokens.items()
-        named: list[tuple[bytes | str, int]] = [*vocab.items(), *self.named_bytes.items(), *added, *unmade]
-        for name, id in named:
+        named: list[tuple[bytes | str, int]] = [*self.named_bytes.items(), *added, *self.unmade_tokens.items()]
+        for name, id in named if self._is_held else [*vocab.items(), *named]:
             if not isinstance(id, int) or not 0 <= id < 1 << 31:
                 raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
-            if id in taken and not self._may_share(taken[id], name):
-                raise SGPEError(f"tokens {taken[id]!r} and {name!r} have the same id {id}")
+            other = taken.get(id)
+            if other is None and isinstance(vocab, TokenIds) and self._is_held:
+                other = vocab.native.token_with(id)
+            if other is not None and not self._may_share(other, name):
+                raise SGPEError(f"tokens {other!r} and {name!r} have the same id {id}")
             taken[id] = name
         for special in self.template.special_tokens() if self.template else ():
             if special not in self.added_ids:
@@ -195,6 +198,11 @@ class TokenizerData:
         length = self.model_max_length
         if length is not None and (type(length) is not int or length < 0):
             raise SGPEError(f"model_max_length must be a whole number of at least 0, not {length!r}")
+
+    @property
+    def _is_held(self) -> bool:
+        """True if the native kernels hold the vocabulary and the merges, and have checked both."""
+        return isinstance(self.vocab, TokenIds) and isinstance(self.merges, MergePairs)
 
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
         """Return whether two tokens may share an id: two special tokens, or an added and an ordinary token of one text."""
@@ -216,6 +224,12 @@ class TokenizerData:
     def ids(self) -> set[int]:
         """The ids of all tokens."""
         return {*self.vocab.values(), *self.byte_tokens, *self.added_ids.values(), *self.unmade_tokens.values()}
+
+    @property
+    def highest_id(self) -> int:
+        """The highest id of all tokens."""
+        ordinary = self.vocab.native.highest_id if isinstance(self.vocab, TokenIds) else max(self.vocab.values(), default=-1)
+        return max(ordinary, *self.byte_tokens, *self.added_ids.values(), *self.unmade_tokens.values(), -1)
 
     @property
     def unknown_id(self) -> int | None:
@@ -251,14 +265,19 @@ class TokenizerData:
 
     def bytes_by_id(self) -> dict[int, bytes]:
         """Return the bytes to which each id decodes, keyed by id."""
-        bytes_of = {id: bytes([byte]) for byte, id in enumerate(self.byte_tokens)}
-        bytes_of |= {id: text.encode() for text, id in self.unmade_tokens.items()}
-        bytes_of |= {id: token for token, id in self.vocab.items()}
-        bytes_of |= {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
+        others, added = self.bytes_beside_vocab()
+        return {**others, **{id: token for token, id in self.vocab.items()}, **added}
+
+    def bytes_beside_vocab(self) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """Return the bytes to which the ids of tokens outside ``vocab`` decode. The first dict is for byte tokens and unmade
+        tokens, whose ids a token in ``vocab`` may have. The second is for added tokens.
+        """
+        others = {id: bytes([byte]) for byte, id in enumerate(self.byte_tokens)}
+        others |= {id: text.encode() for text, id in self.unmade_tokens.items()}
+        added = {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
         # As in the library, a normalized token decodes to its normalized text, which may begin with a space.
-        return bytes_of | {
-            self.added_ids[text]: prepare(text, self.normalization.in_two[0]).encode() for text in self.normalized_tokens
-        }
+        matched = self.normalization.in_two[0]
+        return others, added | {self.added_ids[text]: prepare(text, matched).encode() for text in self.normalized_tokens}
 
     @property
     def rows_needed(self) -> int:

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from hf_sgpe.vocabulary.neighbours import is_character
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -44,6 +43,8 @@ class UnknownCharacters:
         """Return the ranges of characters in a normalized text (see `hf_sgpe.vocabulary.codec.Codec.offsets`).
         ``bytes_of`` returns the bytes of an id.
         """
+        import numpy as np
+
         known = self._known
         kept = [place for place, character in enumerate(text) if not self._are_left_out or character in known]
         places: list[tuple[int, int]] = []

@@ -8,9 +8,11 @@ Example: python tests/tools/fuzz_kernels.py --inputs 1000000
 
 from __future__ import annotations
 
+import json
 import random
 import sys
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import pairwise, product
 from types import ModuleType
 from typing import Annotated, Any
 
@@ -61,6 +63,10 @@ def random_text(source: random.Random) -> str:
     return "".join(chr(point) for point in points if not 0xD800 <= point < 0xE000)
 
 
+def _vocabulary(native: ModuleType, tokens: Iterable[str]) -> Any:
+    return native.Vocabulary({token.encode(): id for id, token in enumerate(tokens)}, [])
+
+
 class Fuzzer:
     """The kernels under test and the readable ones that they must agree with."""
 
@@ -90,7 +96,7 @@ class Fuzzer:
         native = self.native
         scanner = self.pre_tokenizers[self.place].scanner
         self.encoder = native.Encoder(range(256), triples, (), scanner, [b"<|x|>"], 1 << 18)
-        self.decoder = native.Decoder(list(enumerate(tokens)), [], len(tokens))
+        self.decoder = native.Decoder(native.Vocabulary({}, []), list(enumerate(tokens)), [], [])
         self.table = MergeTable(((left, right), 256 + rank) for rank, (left, right) in enumerate(self.merges))
         self.new_character_encoder()
 
@@ -108,9 +114,9 @@ class Fuzzer:
         added = {random_text(source)[: source.randint(1, 4)] for _ in range(source.randint(0, 12))} - {""}
         self.added = {token: 256 + len(tokens) + place for place, token in enumerate(sorted(added))}
         self.prefix = bool(source.getrandbits(1))
-        self.neighbours = native.Neighbours([(ord(a), ord(b)) for token in tokens for a, b in pairwise(token)])
-        known = [source.randrange(0x110000) for _ in range(source.randint(0, 99))]
-        self.keeping = native.Neighbours([], known, True)
+        self.neighbours = native.Neighbours(_vocabulary(native, tokens), False, False)
+        known = {chr(source.randrange(0xD800)) for _ in range(source.randint(0, 99))}
+        self.keeping = native.Neighbours(_vocabulary(native, known), False, True)
         ids = self.characters
         triples = [(ids[left], ids[right], ids[left + right]) for left, right in pairs]
         self.character_table = MergeTable(((left, right), result) for left, right, result in triples)
@@ -205,6 +211,27 @@ class Fuzzer:
         with kernels.readable_only():
             assert in_parity == learn_in_parity(parts, parts[::-1], **options)
 
+    def read_file(self) -> None:
+        """A tokenizer.json of random tokens is read, and a damaged one does no harm."""
+        source, model = self.source, self.native.ModelFile
+        tokens = {text: id for id, text in enumerate({random_text(source)[:9].replace(" ", "") for _ in range(20)} - {""})}
+        pairs = [pair for pair in product(tokens, tokens) if "".join(pair) in tokens]
+        content = {"model": {"vocab": tokens, "merges": pairs}}
+        whole = json.dumps(content, ensure_ascii=source.random() < 0.5).encode(errors="surrogatepass")
+        for damage in range(20):
+            data = bytearray(whole)
+            for _ in range(source.randint(1, 4) if damage else 0):
+                place = source.randrange(len(data))
+                data[place : place + source.randint(0, 3)] = source.randbytes(source.randint(0, 3))
+            places = model.places_in(bytes(data))
+            file = places and model.read(bytes(data), places, True, [*tokens][:3])
+            if file:
+                file.merged_texts()
+                file.finish([*tokens][:2])
+            if not damage and file and (vocabulary := file.finish([])):
+                assert vocabulary.ids() == {text.replace("\u2581", " ").encode(): id for text, id in tokens.items()}
+                assert vocabulary.number_of_merges == len(vocabulary.merges()) == len(pairs)
+
     def misuse(self) -> None:
         """Wrong arguments must raise an error and do no harm."""
         native = self.native
@@ -219,11 +246,16 @@ class Fuzzer:
             lambda: native.Encoder(range(256), (), (), None, [], 0, characters=[(b"\xe0\xb6", 1)]),
             lambda: native.Encoder(range(256), (), (), None, [], 0, characters=[(b"ab", 1)]),
             lambda: native.Encoder([-2] * 256, (), (), None, [], 0, characters=[(b"a", 1)]),
-            lambda: native.Neighbours([(0x110000, 97)]),
-            lambda: native.Neighbours([], [0x110000], True),
+            lambda: native.Neighbours(native.Vocabulary({b"a\xc3": 0}, []), False, False),
+            lambda: native.Vocabulary({b"a": 0}, [(b"a", b"a")]),
+            lambda: native.Vocabulary({b"a": 0, b"aa": 1}, [(b"a",)]),
+            lambda: native.Vocabulary({b"a": 1 << 40}, []),
+            lambda: native.ModelFile.read(b"{}", (0, 1, 2, 3), True, []),
+            lambda: native.ModelFile.read(b"{}", (2, 1, 0, 1), True, []),
             lambda: native.Encoder(range(256), (), (), None, (), 0).encode("x", False, False),
-            lambda: native.Decoder([(1, b"a"), (0, b"b")], [], 2),
-            lambda: native.Decoder([(5, b"a")], [], 2),
+            lambda: native.Decoder(native.Vocabulary({}, []), [(-1, b"a")], [], []),
+            lambda: native.Decoder(native.Vocabulary({b"a": -5}, []), [], [], []),
+            lambda: native.Decoder(native.Vocabulary({b"a": 0}, []), [], [], [1]),
             lambda: self.decoder.offsets(np.array([97, 98], dtype=np.int32), "a"),
             lambda: self.decoder.offsets(np.array([97], dtype=np.int32), "ab"),
             lambda: self.decoder.offsets(np.array([1 << 30], dtype=np.int32), "a"),
@@ -259,6 +291,7 @@ def run(
         if number % 500 == 0:
             fuzzer.new_encoder()
             fuzzer.train()
+            fuzzer.read_file()
             fuzzer.misuse()
         text = random_text(fuzzer.source)
         try:

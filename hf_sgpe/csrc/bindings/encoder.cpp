@@ -18,9 +18,15 @@ class PyEncoder {
             const Tokens& added_tokens, int prefix, std::optional<std::pair<Id, bool>> unknown)
       : encoder_(words_of(std::move(byte_ids), merges, wholes, characters, memory_bytes, unknown),
                  scanner.value_or(TextEncoder::Cutter()), tokens_of(special_tokens), tokens_of(added_tokens),
-                 static_cast<Space>(prefix)) {
-    if (prefix < 0 || prefix > 3) throw std::invalid_argument("prefix must be 0, 1, 2 or 3");
-  }
+                 space_of(prefix)) {}
+
+  // The tokens and merges of a vocabulary. With `takes_words`, a word that is a token becomes this token regardless of the merges.
+  PyEncoder(const PyVocabulary& tokens, std::vector<Id> byte_ids, bool by_characters, bool takes_words,
+            std::optional<TextEncoder::Cutter> scanner, const std::vector<nb::bytes>& special_tokens, size_t memory_bytes,
+            const Tokens& added_tokens, int prefix, std::optional<std::pair<Id, bool>> unknown)
+      : encoder_(words_of(std::move(byte_ids), tokens.vocabulary(), by_characters, takes_words, memory_bytes, unknown),
+                 scanner.value_or(TextEncoder::Cutter()), tokens_of(special_tokens), tokens_of(added_tokens),
+                 space_of(prefix)) {}
 
   PyEncoder(const PyEncoder&) = delete;
   PyEncoder& operator=(const PyEncoder&) = delete;
@@ -177,6 +183,31 @@ class PyEncoder {
     return words;
   }
 
+  static Encoder words_of(std::vector<Id> byte_ids, const Vocabulary& vocabulary, bool by_characters, bool takes_words,
+                          size_t memory_bytes, std::optional<std::pair<Id, bool>> unknown) {
+    Encoder words(std::move(byte_ids), memory_bytes);
+    if (unknown) words.set_unknown(unknown->first, unknown->second);
+    const auto id = [&](int32_t place) { return vocabulary.id(place); };
+    for (const auto& [left, right, result] : vocabulary.merges()) words.add_merge(id(left), id(right), id(result));
+    for (int32_t place = 0; place < static_cast<int32_t>(vocabulary.size()); ++place) {
+      const std::string_view token = vocabulary[place];
+      if (takes_words) words.add_whole(std::string(token), id(place));
+      if (by_characters && is_character(token) && is_utf8(token)) words.add_character(std::string(token), id(place));
+    }
+    words.finish();
+    return words;
+  }
+
+  static bool is_character(std::string_view token) {
+    const auto is_inside = [](char byte) { return (byte & 0xC0) == 0x80; };
+    return !token.empty() && std::all_of(token.begin() + 1, token.end(), is_inside);
+  }
+
+  static Space space_of(int prefix) {
+    if (prefix < 0 || prefix > 3) throw std::invalid_argument("prefix must be 0, 1, 2 or 3");
+    return static_cast<Space>(prefix);
+  }
+
   // Lends the threads of a batch the buffers of their memories, because new pages cost as much time as filling them.
   class Buffers {
    public:
@@ -234,6 +265,11 @@ void bind_encoder(nb::module_& m) {
            nb::arg("byte_ids"), nb::arg("merges"), nb::arg("wholes"), nb::arg("scanner").none(), nb::arg("special_tokens"),
            nb::arg("memory_bytes"), nb::kw_only(), nb::arg("characters") = Tokens(), nb::arg("added_tokens") = Tokens(),
            nb::arg("prefix") = 0, nb::arg("unknown") = std::nullopt, nb::keep_alive<1, 5>())
+      .def(nb::init<const PyVocabulary&, std::vector<Id>, bool, bool, std::optional<TextEncoder::Cutter>,
+                    const std::vector<nb::bytes>&, size_t, const Tokens&, int, std::optional<std::pair<Id, bool>>>(),
+           nb::arg("vocabulary"), nb::arg("byte_ids"), nb::arg("by_characters"), nb::arg("takes_words"),
+           nb::arg("scanner").none(), nb::arg("special_tokens"), nb::arg("memory_bytes"), nb::arg("added_tokens"),
+           nb::arg("prefix"), nb::arg("unknown").none(), nb::keep_alive<1, 6>())
       .def("encode", &PyEncoder::encode, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
       .def("encode_to_numpy", &PyEncoder::encode_to_numpy, nb::arg("text"), nb::arg("nfc"), nb::arg("find_special"))
       .def("encode_batch", &PyEncoder::encode_batch, nb::arg("texts"), nb::arg("nfc"), nb::arg("find_special"),

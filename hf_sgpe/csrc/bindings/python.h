@@ -24,6 +24,7 @@
 
 #include "special_tokens.h"
 #include "text.h"
+#include "vocabulary.h"
 
 namespace hf_sgpe {
 
@@ -45,6 +46,7 @@ void bind_trainer(nb::module_& m);
 void bind_encoder(nb::module_& m);
 void bind_decoder(nb::module_& m);
 void bind_syllables(nb::module_& m);
+void bind_vocabulary(nb::module_& m);
 
 // For texts with fewer characters, releasing the GIL costs more than it saves.
 constexpr size_t kWorthReleasing = 4096;
@@ -188,6 +190,18 @@ inline SpecialTokens tokens_of(const std::vector<nb::bytes>& tokens) {
   for (const nb::bytes& token : tokens) pairs.emplace_back(string_of(token), -1);
   return SpecialTokens(std::move(pairs));
 }
+
+// A vocabulary that does not change, with the order of its ids.
+class PyVocabulary {
+ public:
+  explicit PyVocabulary(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)), by_id_(vocabulary_.places_by_id()) {}
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  const std::vector<int32_t>& by_id() const { return by_id_; }
+
+ private:
+  Vocabulary vocabulary_;
+  std::vector<int32_t> by_id_;  // places
+};
 
 inline int64_t number_of(PyObject* number) {
   const long long value = PyLong_AsLongLong(number);

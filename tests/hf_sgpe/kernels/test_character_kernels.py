@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 from typing import NamedTuple
 
 import pytest
@@ -24,6 +23,13 @@ UNKNOWN = 256
 strings = st.text(st.one_of(st.sampled_from(LETTERS + MARK), st.characters(exclude_categories=["Cs"])), max_size=80)
 seeds = st.lists(st.tuples(st.integers(0, 200), st.integers(0, 200)), max_size=40)
 added_texts = st.sets(st.text(LETTERS + MARK, min_size=1, max_size=4), max_size=6)
+
+
+def native_neighbours(tokens, *, cuts_at_spaces=False, keeps_unknown=False):
+    import hf_sgpe._native as _native
+
+    vocabulary = _native.Vocabulary({token: id for id, token in enumerate(tokens)}, [])
+    return _native.Neighbours(vocabulary, cuts_at_spaces, keeps_unknown)
 
 
 class Vocabulary(NamedTuple):
@@ -74,9 +80,7 @@ class Vocabulary(NamedTuple):
         )
 
     def neighbours(self):
-        import hf_sgpe._native as _native
-
-        return _native.Neighbours([(ord(a), ord(b)) for token in self.tokens for a, b in pairwise(token)])
+        return native_neighbours(token.encode() for token in self.tokens)
 
     def library(self, added, prefix):
         """Return a tokenizer of the library `tokenizers`, in which a space is written as U+2581."""
@@ -129,9 +133,7 @@ def test_words_that_are_merged_together_keep_their_order(seeds, words):
 
 @given(st.sets(st.text(LETTERS, min_size=2, max_size=2), max_size=30), st.text(LETTERS, max_size=300))
 def test_texts_are_cut_between_characters_that_are_no_neighbours(pairs, text):
-    import hf_sgpe._native as _native
-
-    words = _native.Neighbours([(ord(pair[0]), ord(pair[1])) for pair in pairs]).split(text)
+    words = native_neighbours(pair.encode() for pair in pairs).split(text)
     expected: list[str] = []
     for character in text:
         if expected and expected[-1][-1] + character in pairs:
@@ -199,7 +201,8 @@ def test_characters_without_a_token_stay_together(known, tokens, text):
     some = [*(letter.encode() for letter in known), *(token.encode() for token in tokens)]
     for cuts_at_spaces in (False, True):
         neighbours = Neighbours(some, cuts_at_spaces=cuts_at_spaces, keeps_unknown=True)
-        assert neighbours.native.split(text) == neighbours.cut(text)
+        native = native_neighbours(some, cuts_at_spaces=cuts_at_spaces, keeps_unknown=True)
+        assert native.split(text) == neighbours.cut(text)
     ids = {letter.encode(): 300 + ord(letter) for letter in known}
     for unknown in (None, (7, False), (7, True)):
         encoder = _native.Encoder(
@@ -223,10 +226,6 @@ def test_wrong_arguments_are_refused():
     refused("a byte has an id that is not between", byte_ids=[-2] * 256, characters=[(b"a", 1)])
     refused("a merge has an id that is not between", merges=[(1, 2, (1 << 21) - 1)])
     refused("must not be empty", added_tokens=[(b"", 1)])
-    with pytest.raises(ValueError, match="is not a code point"):
-        _native.Neighbours([(97, 0x110000)])
-    with pytest.raises(ValueError, match="is not a code point"):
-        _native.Neighbours([], [0x110000], True)
+    with pytest.raises(ValueError, match="not UTF-8"):
+        native_neighbours([b"a\xc3"])
     refused("the unknown token has an id that is not between", characters=[(b"a", 1)], unknown=(-1, True))
-    with pytest.raises(TypeError):
-        _native.Neighbours([(97, -1)])

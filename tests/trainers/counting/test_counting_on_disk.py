@@ -13,6 +13,7 @@ from hf_sgpe import kernels, train_from_counts
 from hf_sgpe.learning.observer import Observer
 from trainers import SGPEError, TrainingConfig, WordCounts, add_files, count_to_file
 from trainers.counting import counting_on_disk
+from trainers.counting.counting_on_disk import RareWords
 
 pytest.importorskip("pyarrow", reason="files of counts are Parquet: pip install pyarrow")
 
@@ -155,6 +156,14 @@ def test_no_pair_loses_more_than_is_said(tmp_path_factory, counts, least):
         for pair in pairwise(word):
             pairs[pair] = pairs.get(pair, 0) + count
     assert info.dropped["pair"] == max(pairs.values(), default=0)
+
+
+def test_no_pair_of_bytes_joins_two_words_of_a_table():
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"word": pa.array([b"ab", b"cd"], pa.large_binary()), "count": [1, 4]})
+    rare = RareWords(6)
+    assert [kept.num_rows for kept in rare.left_out_of([table])] == [0]
+    assert rare.report() == {"min_count": 6, "distinct": 2, "total": 5, "pair": 4}
 
 
 def test_merges_whose_lead_is_greater_stay_the_same(sample, tmp_path):

@@ -1,0 +1,102 @@
+"""Measure how long packages take to load a tokenizer and to encode a first text, and how much memory they take.
+
+Each measurement is a process of its own. The packages take turns. Imports are not measured.
+
+    python benchmarks/loading.py out/ gemma3/ o200k/ my-tokenizer/ --python gigatoken=gigatoken/bin/python
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness import Records, command, forget_peak, machine, peak_bytes, take_turns
+
+TEXT = "hello ලංකාව 12"
+
+
+def _bpe_tokenizer(folder: str) -> Callable[[], Any]:
+    from hf_sgpe.tokenizer import BPETokenizer
+
+    return lambda: BPETokenizer.from_pretrained(folder).encode(TEXT)
+
+
+def _sgpe_tokenizer_fast(folder: str) -> Callable[[], Any]:
+    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
+
+    return lambda: SGPETokenizerFast.from_pretrained(folder).encode(TEXT)
+
+
+def _tokenizers(folder: str) -> Callable[[], Any]:
+    from tokenizers import Tokenizer
+
+    return lambda: Tokenizer.from_file(f"{folder}/tokenizer.json").encode(TEXT)
+
+
+def _auto_tokenizer(folder: str) -> Callable[[], Any]:
+    from transformers import AutoTokenizer
+
+    return lambda: AutoTokenizer.from_pretrained(folder).encode(TEXT)
+
+
+def _gigatoken(folder: str) -> Callable[[], Any]:
+    from gigatoken import Tokenizer
+
+    return lambda: Tokenizer(f"{folder}/tokenizer.json").encode(TEXT)
+
+
+LOADERS = {
+    "hf_sgpe": _bpe_tokenizer,
+    "tokenizers": _tokenizers,
+    "gigatoken": _gigatoken,
+    "SGPETokenizerFast": _sgpe_tokenizer_fast,
+    "AutoTokenizer": _auto_tokenizer,
+}
+"""Functions that import a package. Each returns a function that loads the tokenizer in a folder and encodes a text."""
+
+
+def _run(args: argparse.Namespace) -> None:
+    if args.measure:
+        load = LOADERS[args.measure](str(args.folders[0]))
+        before, begun = forget_peak(), time.perf_counter()
+        load()
+        print(json.dumps({"seconds": time.perf_counter() - begun, "peak": peak_bytes() - before}))
+        return
+    pythons = dict(value.split("=", 1) for value in args.python)
+    loaders = [name for name in LOADERS if name != "gigatoken" or name in pythons]
+    records = Records(args.out / "loading.jsonl")
+    records.add("setting", {"text": f"{machine()}. Medians of {args.repeats} turns."})
+    for folder in args.folders:
+        ways = {name: partial(_measured, pythons.get(name, sys.executable), name, args.out, folder) for name in loaders}
+        taken = take_turns(ways, args.repeats)
+        medians = {name: {key: median(turn[key] for turn in turns) for key in turns[0]} for name, turns in taken.items()}
+        records.add(folder.name, medians)
+        for name, one in medians.items():
+            print(f"{folder.name} {name}: {one['seconds']:.3f} s, {one['peak'] >> 20} MiB")
+
+
+def _measured(python: str, name: str, out: Path, folder: Path) -> dict[str, Any]:
+    """Measure a package in a process of its own."""
+    arguments = [python, __file__, str(out), str(folder), "--measure", name]
+    answer = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+    result: dict[str, Any] = json.loads(answer.splitlines()[-1])
+    return result
+
+
+if __name__ == "__main__":
+    with command(__doc__, _run) as option:
+        option("out", type=Path, help="folder for the records")
+        option("folders", type=Path, nargs="+", help="folders of tokenizers")
+        option("--repeats", default=5, help="number of turns of each package")
+        option("--measure", choices=tuple(LOADERS), help="measure one package in this process, and print the result")
+        option(
+            "--python", action="append", default=[], metavar="NAME=FILE", help="interpreter in which to run the package NAME"
+        )
