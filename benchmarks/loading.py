@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -18,7 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness import Records, command, forget_peak, machine, peak_bytes, take_turns
+from harness import ROOT, Records, command, forget_peak, machine, peak_bytes, take_turns
+
+from hf_sgpe.errors import SGPEError
 
 TEXT = "hello ලංකාව 12"
 
@@ -86,8 +89,12 @@ def _run(args: argparse.Namespace) -> None:
 def _measured(python: str, name: str, out: Path, folder: Path) -> dict[str, Any]:
     """Measure a package in a process of its own."""
     arguments = [python, __file__, str(out), str(folder), "--measure", name]
-    answer = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
-    result: dict[str, Any] = json.loads(answer.splitlines()[-1])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # other interpreters need not have this package
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1:]
+        raise SGPEError(f"{name} cannot load {folder} ({''.join(reason)}): leave out this package or this folder")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return result
 
 
