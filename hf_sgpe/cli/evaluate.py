@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,8 +23,6 @@ from hf_sgpe.terminal.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from hf_sgpe.corpora.held_out import HeldOut
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,14 +139,12 @@ def _bits_per_byte(
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer
-    from trainers.language_models.scoring import beginning_of, limits_of, score_model
+    from trainers.language_models.scoring import beginning_of, score_model
 
     texts = {file: text.texts() for file, text in held_out.items()}
     bits: dict[tuple[str, str], float] = {}
     for name, model in models.items():
-        scores = score_model(model, load_tokenizer(names[name]), texts, minutes=None if bits else minutes or None)
-        for line in limits_of(texts, scores):
-            logger.warning("%s", line)
+        scores = score_model(model, load_tokenizer(names[name]), texts, minutes=0 if bits else minutes)
         texts = {file: beginning_of(some, scores[file].characters) for file, some in texts.items()}
         bits |= {(file, name): score.bits_per_byte for file, score in scores.items()}
     return bits

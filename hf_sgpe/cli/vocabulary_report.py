@@ -33,7 +33,6 @@ def report_vocabulary(
     as_json: bool = False,
 ) -> None:
     """Measure how text uses the tokens of a vocabulary, and print the result as tables or as JSON."""
-    from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.token_use import find_counted, holds_text
     from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids
     from hf_sgpe.files.atomic import write_text
@@ -52,7 +51,7 @@ def report_vocabulary(
         require_pytorch(to_train=False)
     found = find_counted(files)
     data = load(tokenizer)
-    with reading_bar(sum(map(size_of, found)), None) as bar:
+    with reading_bar(found) as bar:
         health = health_of(data, found, text_field=text_field, on_progress=bar.update)
     tokens = data.bytes_by_id()
     if not holds_text(tokens[id] for id in health.used):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.corpora.text_files import CorpusFile, Text, beginning_of, find_files, read_model_texts
 from hf_sgpe.corpora.validation_part import is_for_validation
 from hf_sgpe.errors import SGPEError
@@ -31,7 +32,7 @@ class TrainingRows:
 
     Attributes:
         texts: Number of texts in the rows, not counting texts from ``--keep``.
-        validation: The texts of the validation part, at most about a million characters.
+        validation: The texts of the validation part in NFC, at most about a million characters.
         digest: A hash of the rows or, for folders of tokens, of the folders' manifests.
         kept: Number of rows from ``--keep``. They are the last rows.
     """
@@ -104,7 +105,7 @@ def _rows_of_tokens(folders: Sequence[TokenFolder], tokenizer: BPETokenizer, sep
     validation = [folder.validation for folder in folders if folder.validation]
     texts = beginning_of(chain.from_iterable(folder.texts(tokenizer) for folder in validation), _MOST_VALIDATION)
     made_of = ((folder.settings, [vars(shard) for shard in folder.shards], length) for folder in folders)
-    return TrainingRows(rows, sum(folder.documents for folder in folders), list(texts), digest_of(made_of))
+    return TrainingRows(rows, sum(folder.documents for folder in folders), list(map(normalized, texts)), digest_of(made_of))
 
 
 def _rows_of_texts(
@@ -127,7 +128,7 @@ def _rows_of_texts(
         raise SGPEError(f"{where}: there are too few texts for a validation part: add text, or use --lines")
     if not len(rows):
         raise _too_short(where, options.length)
-    return TrainingRows(rows, sieve.count, sieve.validation, digest_of(rows.tolist()))
+    return TrainingRows(rows, sieve.count, list(map(normalized, sieve.validation)), digest_of(rows.tolist()))
 
 
 class _Sieve:
