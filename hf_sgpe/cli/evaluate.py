@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _EvaluateOptions(TokenizerFirst):
+class EvaluateOptions(TokenizerFirst):
+    """Options of ``hf-sgpe evaluate``."""
+
     files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
     baseline: list[str] = baseline_option()
     model: list[str] = option_list(
@@ -46,7 +48,7 @@ class _EvaluateOptions(TokenizerFirst):
 
 
 @command(epilog="Example: hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf")
-def evaluate(given: _EvaluateOptions, as_json: Json = False) -> None:
+def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     """Measure tokenizers side by side: tokens per word, bytes per token, and how many syllables, letters and clusters are
     cut. --json adds more measures.
 
@@ -72,15 +74,7 @@ def evaluate(given: _EvaluateOptions, as_json: Json = False) -> None:
     if given.vocabulary:
         if further or given.baseline or len(given.model) > 1:
             raise SGPEError("--vocabulary measures one tokenizer: leave out --baseline, and give --model once")
-        report_vocabulary(
-            first,
-            corpus,
-            text_field=given.text_field,
-            model=next(iter(given.model), None),
-            picture=given.picture,
-            overwrite=given.overwrite,
-            as_json=as_json,
-        )
+        report_vocabulary(first, corpus, given, as_json)
         return
     if given.picture:
         raise SGPEError("--picture needs --vocabulary: add it, or leave out --picture")

@@ -122,35 +122,28 @@ def _rows_of_texts(
         texts = read_dataset(
             options.dataset, split=options.split or "train", text_column=options.text_field, streaming=options.streaming
         )
-    sieve = _Sieve(options.validation_share)
-    rows = numpy.array(list(islice(pack(sieve(texts), tokenizer, options.length), most)), numpy.int32)
-    if options.validation_share is not None and not sieve.validation:
+    validation: list[str] = []
+    count = size = 0
+
+    def for_training() -> Iterator[Text]:
+        nonlocal count, size
+        for text in texts:
+            if options.validation_share is not None:
+                text = text if isinstance(text, str) else "".join(text)  # the hash is of the whole text
+                if is_for_validation(text, options.validation_share):
+                    if size < _MOST_VALIDATION:
+                        validation.append(normalized(text))
+                        size += len(text)
+                    continue
+            count += 1
+            yield text
+
+    rows = numpy.array(list(islice(pack(for_training(), tokenizer, options.length), most)), numpy.int32)
+    if options.validation_share is not None and not validation:
         raise SGPEError(f"{where}: there are too few texts for a validation part: add text, or use --lines")
     if not len(rows):
         raise _too_short(where, options.length)
-    return TrainingRows(rows, sieve.count, list(map(normalized, sieve.validation)), digest_of(rows.tolist()))
-
-
-class _Sieve:
-    """A filter that yields and counts the texts for training, and collects the texts for validation."""
-
-    def __init__(self, share: float | None) -> None:
-        self.share = share
-        self.count = 0
-        self.validation: list[str] = []
-        self._size = 0
-
-    def __call__(self, texts: Iterable[Text]) -> Iterator[Text]:
-        for text in texts:
-            if self.share is not None:
-                text = text if isinstance(text, str) else "".join(text)  # the hash is of the whole text
-                if is_for_validation(text, self.share):
-                    if self._size < _MOST_VALIDATION:
-                        self.validation.append(text)
-                        self._size += len(text)
-                    continue
-            self.count += 1
-            yield text
+    return TrainingRows(rows, count, validation, digest_of(rows.tolist()))
 
 
 def _too_short(where: object, length: int) -> SGPEError:
