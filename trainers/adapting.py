@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.corpora.corpus import Corpus
 from hf_sgpe.corpora.held_out import read_held_out
-from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.json_files import read_json, write_json
@@ -34,7 +33,7 @@ from hf_sgpe.learning.extension.extension_config import parse_new_tokens
 from hf_sgpe.learning.finetuning_options import TextOptions, TrainingRun
 from hf_sgpe.weights.model_loading import load_causal_model, load_config, load_tokenizer
 from trainers.language_models.language_model import collate
-from trainers.language_models.scoring import beginning_of, limits_of, score_model
+from trainers.language_models.scoring import beginning_of, score_model
 from trainers.language_models.training_rows import TrainingRows, check_corpus, read_rows
 from trainers.language_models.training_runs import (
     PROGRESS_FILE,
@@ -129,7 +128,7 @@ def _run(
     # The rows are read before distillation, because the text may be too short.
     rows = read_rows(_text_options(given), new, str(out / TOKENIZER))
     if rows.validation:
-        held_out["validation"] = list(map(normalized, rows.validation))
+        held_out["validation"] = rows.validation
     if not given.keep:
         show("Without --keep, the model may forget the languages that it knows")
     show(_start(given, old, new, out))
@@ -219,9 +218,7 @@ def _before(
     """
     file = out / _BEFORE
     if not file.exists():
-        scores = score_model(given.base, old, held_out, minutes=given.eval_minutes or None)
-        for line in limits_of(held_out, scores):
-            show(line)
+        scores = score_model(given.base, old, held_out, minutes=given.eval_minutes, tell=show)
         write_json(file, {name: [score.bits_per_byte, score.characters] for name, score in scores.items()})
     found = read_json(file)
     texts = {name: beginning_of(some, found[name][1]) for name, some in held_out.items()}
@@ -293,10 +290,7 @@ def _train(
 ) -> list[dict[str, Any]]:
     from transformers import set_seed
 
-    from trainers import LanguageProgress
-
     set_seed(given.seed)
-    new_rows = extended_ids(tokenizer)
     target = out / MODEL
     run = TrainingRun(
         out=target,
@@ -306,11 +300,6 @@ def _train(
         seed=given.seed,
         resume=target.exists(),
     )
-
-    def watch(trainer: Any) -> LanguageProgress:
-        how = {"tokenizer": tokenizer, "new_ids": new_rows, "show": show}
-        return LanguageProgress(trainer, held_out, **how)
-
     train(
         model,
         tokenizer,
@@ -319,9 +308,10 @@ def _train(
         run,
         settings={"text": rows.digest, "length": given.length},
         parts=given.parts,
-        new_rows=new_rows,
+        new_rows=extended_ids(tokenizer),
         rows_learning_rate=given.rows_learning_rate,
-        watch=watch,
+        held_out=held_out,
+        show=show,
     )
     # If the training was already finished, its measurements are only in this file.
     return [json.loads(line) for line in (target / PROGRESS_FILE).read_text(encoding="utf-8").splitlines()]

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe.corpora.text_files import JSON_LINES, kind_of, read_text_file
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.finetuning_options import PairFinetuning
-from hf_sgpe.weights.model_loading import load_model
 from trainers.language_models.language_model import check_shape
-from trainers.language_models.run_arguments import check_run, fit_to_tokenizer, load_tokenizers
-from trainers.language_models.training_runs import check_length, digest_of, require_pytorch, train
-from trainers.model_rows.token_tables import embedding_rows, fit_embeddings
+from trainers.language_models.run_arguments import check_run, fitted_model, load_tokenizers
+from trainers.language_models.training_runs import digest_of, require_pytorch, train
+from trainers.model_rows.token_tables import embedding_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, T5Config
@@ -54,13 +53,11 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
     set_seed(args.seed)
     state = PartialState()
     tell = state.on_main_process(show)
-    if own and args.model:
-        model = load_model(AutoModelForSeq2SeqLM, args.model)
-        check_length(model.config, args.length, args.model)
-        tell(f"{args.model}: {fit_to_tokenizer(args, model, tokenizer, own)}")
-    else:
-        model = T5ForConditionalGeneration(_small_t5(tokenizer, **args.new_model()))
-        fit_embeddings(model, tokenizer, tokenizer)
+
+    def make_new() -> T5ForConditionalGeneration:
+        return T5ForConditionalGeneration(_small_t5(tokenizer, **args.new_model()))
+
+    model, _ = fitted_model(args, AutoModelForSeq2SeqLM, make_new, tokenizer, own, tell)
     model.to(state.device)
     examples = _encoded(pairs, tokenizer, args.length)
     training, held_out = examples[: -args.held_out], examples[-args.held_out :]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hf_sgpe.corpora.text_files import CorpusFile, find_files, read_lines, size_of
+from hf_sgpe.corpora.text_files import CorpusFile, find_files, read_lines
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.runtimes import warn_of_class
 from hf_sgpe.evaluation.token_use import find_counted, holds_text, use_of_tokens
@@ -105,7 +105,7 @@ def trim(
         raise SGPEError(f"--unused-in {', '.join(map(str, unused_in))}: there is no text")
     smaller, trimming = folder.trimmed(scripts, ids=ids, use=use)
     smaller.check_target(out)  # it may have no tokenizer.model
-    with reading_bar(sum(map(size_of, corpus)), None) as bar:
+    with reading_bar(corpus) as bar:
         compared = check_corpus(trimming, corpus, text_field=text_field, lines=True, on_progress=bar.update)
     results = {str(file): compare_trimmed(trimming, read_lines(file, text_field=text_field)) for file in files}
     with atomic_directory(out) as temporary:
@@ -119,7 +119,7 @@ def trim(
 def _use_of_tokens(data: TokenizerData, corpus: Sequence[CorpusFile], scripts: Iterable[str], text_field: str) -> list[int]:
     """Return how often the text without the scripts uses each id."""
     without = confined_to(scripts, data.normalization).points
-    with reading_bar(sum(map(size_of, corpus)), None) as bar:
+    with reading_bar(corpus) as bar:
         [counts] = use_of_tokens([data], corpus, without=without, text_field=text_field, lines=True, on_progress=bar.update)
     used: list[int] = counts.tolist()
     return used

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,11 +24,11 @@ from hf_sgpe.terminal.printing import print_json, print_table
 if TYPE_CHECKING:
     from hf_sgpe.corpora.held_out import HeldOut
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, kw_only=True)
-class _EvaluateOptions(TokenizerFirst):
+class EvaluateOptions(TokenizerFirst):
+    """Options of ``hf-sgpe evaluate``."""
+
     files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
     baseline: list[str] = baseline_option()
     model: list[str] = option_list(
@@ -49,7 +48,7 @@ class _EvaluateOptions(TokenizerFirst):
 
 
 @command(epilog="Example: hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf")
-def evaluate(given: _EvaluateOptions, as_json: Json = False) -> None:
+def evaluate(given: EvaluateOptions, as_json: Json = False) -> None:
     """Measure tokenizers side by side: tokens per word, bytes per token, and how many syllables, letters and clusters are
     cut. --json adds more measures.
 
@@ -75,15 +74,7 @@ def evaluate(given: _EvaluateOptions, as_json: Json = False) -> None:
     if given.vocabulary:
         if further or given.baseline or len(given.model) > 1:
             raise SGPEError("--vocabulary measures one tokenizer: leave out --baseline, and give --model once")
-        report_vocabulary(
-            first,
-            corpus,
-            text_field=given.text_field,
-            model=next(iter(given.model), None),
-            picture=given.picture,
-            overwrite=given.overwrite,
-            as_json=as_json,
-        )
+        report_vocabulary(first, corpus, given, as_json)
         return
     if given.picture:
         raise SGPEError("--picture needs --vocabulary: add it, or leave out --picture")
@@ -142,14 +133,12 @@ def _bits_per_byte(
     if not models:
         return {}
     from hf_sgpe.weights.model_loading import load_tokenizer
-    from trainers.language_models.scoring import beginning_of, limits_of, score_model
+    from trainers.language_models.scoring import beginning_of, score_model
 
     texts = {file: text.texts() for file, text in held_out.items()}
     bits: dict[tuple[str, str], float] = {}
     for name, model in models.items():
-        scores = score_model(model, load_tokenizer(names[name]), texts, minutes=None if bits else minutes or None)
-        for line in limits_of(texts, scores):
-            logger.warning("%s", line)
+        scores = score_model(model, load_tokenizer(names[name]), texts, minutes=0 if bits else minutes)
         texts = {file: beginning_of(some, scores[file].characters) for file, some in texts.items()}
         bits |= {(file, name): score.bits_per_byte for file, score in scores.items()}
     return bits

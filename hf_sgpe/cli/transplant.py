@@ -97,7 +97,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
                 f"--distil-layer must be at most {layers}, the number of layers in the model, not {given.distil_layer}"
             )
     tokenizer = load_tokenizer(given.model_tokenizer or given.model) if held_out else None
-    before = measure(given.model, tokenizer, held_out, minutes=given.eval_minutes or None) if tokenizer else {}
+    before = measure(given.model, tokenizer, held_out, minutes=given.eval_minutes) if tokenizer else {}
     described: dict[str, Any] = {}
 
     def describe(done: Transplant) -> dict[str, str]:

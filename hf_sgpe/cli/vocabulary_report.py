@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
+    from hf_sgpe.cli.evaluate import EvaluateOptions
     from hf_sgpe.evaluation.vocabulary_health import VocabularyHealth
     from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
     from trainers.model_rows.untrained_rows import UntrainedRows
@@ -22,18 +22,8 @@ _INDICATORS = {
 }
 
 
-def report_vocabulary(
-    tokenizer: str,
-    files: Iterable[str],
-    *,
-    text_field: str = "text",
-    model: str | None = None,
-    picture: Path | None = None,
-    overwrite: bool = False,
-    as_json: bool = False,
-) -> None:
+def report_vocabulary(tokenizer: str, files: Iterable[str], given: EvaluateOptions, as_json: bool) -> None:
     """Measure how text uses the tokens of a vocabulary, and print the result as tables or as JSON."""
-    from hf_sgpe.corpora.text_files import size_of
     from hf_sgpe.evaluation.token_use import find_counted, holds_text
     from hf_sgpe.evaluation.vocabulary_health import health_of, unreachable_ids
     from hf_sgpe.files.atomic import write_text
@@ -44,16 +34,17 @@ def report_vocabulary(
     from trainers.counting.parallel_counting import reading_bar
     from trainers.language_models.training_runs import require_pytorch
 
+    picture, model = given.picture, next(iter(given.model), None)
     if picture:
         if picture.suffix != ".svg":
             raise SGPEError(f"--picture {picture}: the picture is SVG: give a name that ends in .svg")
-        check_new_file(picture, overwrite=overwrite)
+        check_new_file(picture, overwrite=given.overwrite)
     if model:
         require_pytorch(to_train=False)
     found = find_counted(files)
     data = load(tokenizer)
-    with reading_bar(sum(map(size_of, found)), None) as bar:
-        health = health_of(data, found, text_field=text_field, on_progress=bar.update)
+    with reading_bar(found) as bar:
+        health = health_of(data, found, text_field=given.text_field, on_progress=bar.update)
     tokens = data.bytes_by_id()
     if not holds_text(tokens[id] for id in health.used):
         raise SGPEError(f"{', '.join(map(str, found))}: there is no text to measure")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +14,12 @@ from hf_sgpe.formats.tokenizer_json import from_transformers
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.cards.card_of_model import REPORT_FILE, inherited_metadata, model_readme
 from hub_cards.cards.seal import CARD_FILE
-from trainers.language_models.scoring import beginning_of, limits_of, score_model
+from trainers.language_models.scoring import beginning_of, score_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from trainers.model_rows.transplanting import Transplant
-
-logger = logging.getLogger(__name__)
 
 
 def measure(
@@ -31,16 +28,14 @@ def measure(
     held_out: Mapping[str, HeldOut],
     *,
     watched: Sequence[int] = (),
-    minutes: float | None = None,
+    minutes: float = 0,
     like: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Measure a model (from a folder or from the Hub) and its tokenizer on named texts.
 
     Args:
-        minutes: Greatest time to measure the model. If it is not enough, the model reads only the beginning of the texts,
-            and a warning tells how much it is.
+        watched: As in `trainers.language_models.scoring.score_model`, like ``minutes``.
         like: Measurements of another model. This model then reads the same text.
-        watched: As in `trainers.language_models.scoring.score_texts`.
 
     Returns:
         The measurements of each text as JSON values, keyed by the text's name. They are sums and ratios for the model, and
@@ -52,8 +47,6 @@ def measure(
     if like:
         texts = {name: beginning_of(some, like[name]["characters"]) for name, some in texts.items()}
     scores = score_model(model, tokenizer, texts, watched=watched, minutes=minutes)
-    for line in limits_of(texts, scores):
-        logger.warning("%s", line)
     bpe = BPETokenizer.of(from_transformers(tokenizer))
     measured = {name: evaluate(bpe, one) for name, one in held_out.items()}
     ratios = ("tokens_per_word", "tokens_per_character", "characters_per_token")

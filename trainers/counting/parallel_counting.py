@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from hf_sgpe import kernels
 from hf_sgpe.corpora.corpus import Corpus
-from hf_sgpe.corpora.text_files import CorpusFile
+from hf_sgpe.corpora.text_files import CorpusFile, size_of
 from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.counters import WordCounter, in_batches, in_turn, make_word_counter, only_texts
 from hf_sgpe.counts.sums import check_same_settings
@@ -74,7 +74,7 @@ def count_corpus(
     parts: list[WordCounts] = []
     if corpus.files:
         few = 1 if corpus.size < _WORTH_WORKERS_BYTES else available_cores()
-        with reading_bar(corpus.size, progress) as bar:
+        with reading_bar(corpus.files, progress) as bar:
             for weight in dict.fromkeys(map(corpus.weight_of, corpus.files)):
                 alike = [file for file in corpus.files if corpus.weight_of(file) == weight]
                 texts = _texts(replace(corpus, files=tuple(alike), weights={}), config, bar)
@@ -96,7 +96,7 @@ def read_files(
 def read_corpus(corpus: Corpus, config: HasSplitting, *, progress: bool | None = None) -> Iterator[str]:
     """Yield the texts of a corpus as `count_corpus` reads them."""
     if corpus.files:
-        with reading_bar(corpus.size, progress) as bar:
+        with reading_bar(corpus.files, progress) as bar:
             yield from _texts(corpus, config, bar)
     for texts in corpus.streams:
         yield from read_iterator(texts, progress=progress)
@@ -106,10 +106,11 @@ def _texts(corpus: Corpus, config: HasSplitting, bar: tqdm) -> Iterator[str]:
     return corpus.read_texts(special_tokens=config.splitting.special_tokens or (), on_progress=bar.update)
 
 
-def reading_bar(size: int, progress: bool | None, *, done: int = 0) -> tqdm:
-    """Return a progress bar for ``size`` bytes read from disk. An earlier run has read ``done`` of them."""
+def reading_bar(files: Iterable[CorpusFile], progress: bool | None = None, *, done: Iterable[CorpusFile] = ()) -> tqdm:
+    """Return a progress bar for the bytes of files that are read from disk. An earlier run has read the files ``done``."""
+    total, initial = (sum(map(size_of, some)) for some in (files, done))
     disable = bar_disabled(progress)
-    return tqdm(total=size, initial=done, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
+    return tqdm(total=total, initial=initial, unit="B", unit_scale=True, desc="Reading", disable=disable, leave=False)
 
 
 def count_texts(

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.files.hub import check_name
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.files.resuming import check_settings
-from hf_sgpe.learning.finetuning_options import RunArguments
-from hf_sgpe.weights.model_loading import load_tokenizer
-from trainers.language_models.training_runs import check_report_to, checkpoint_to_resume, is_finished
-from trainers.model_rows.token_tables import fit_embeddings
+from hf_sgpe.learning.finetuning_options import Finetuning, PairFinetuning, RunArguments
+from hf_sgpe.weights.model_loading import load_model, load_tokenizer
+from trainers.language_models.training_runs import check_length, check_report_to, checkpoint_to_resume, is_finished
+from trainers.model_rows.token_tables import extended_ids, fit_embeddings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    from trainers.model_rows.embedding_rows import RowMap
 
 
 def check_run(args: RunArguments) -> None:
@@ -45,12 +44,27 @@ def load_tokenizers(args: RunArguments) -> tuple[PreTrainedTokenizerBase, PreTra
     return load_tokenizer(args.tokenizer) if args.tokenizer else own, own
 
 
-def fit_to_tokenizer(
-    args: RunArguments, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, own: PreTrainedTokenizerBase
-) -> RowMap:
-    """Change the embeddings of ``--model`` so that the model works with the tokenizer for training."""
+def fitted_model(
+    args: Finetuning | PairFinetuning,
+    kind: Any,
+    make_new: Callable[[], PreTrainedModel],
+    tokenizer: PreTrainedTokenizerBase,
+    own: PreTrainedTokenizerBase | None,
+    tell: Callable[[str], None],
+) -> tuple[PreTrainedModel, list[int]]:
+    """Return the model to train, with rows for the tokenizer, and the ids of new tokens. The model is that of ``--model``,
+    which the Auto class ``kind`` loads and whose tokenizer is ``own``, or else a new one.
+    """
+    if not (own and args.model):
+        model = make_new()
+        fit_embeddings(model, tokenizer, tokenizer)
+        return model, []
+    model = load_model(kind, args.model)
+    check_length(model.config, args.length, args.model)
     try:
-        return fit_embeddings(model, tokenizer, own)
+        row_map = fit_embeddings(model, tokenizer, own)
     except SGPEError as error:
         own_name = args.model_tokenizer or args.model
         raise SGPEError(f"--model {args.model} with --model-tokenizer {own_name}: {error}") from None
+    tell(f"{args.model}: {row_map}")
+    return model, row_map.new or extended_ids(tokenizer)

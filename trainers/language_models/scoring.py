@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import isfinite, log
@@ -25,6 +26,8 @@ from trainers.language_models.language_model import text_start
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+logger = logging.getLogger(__name__)
 
 # Number of tokens in one forward pass of a measurement. The logits of these tokens take most of the memory.
 _MEASURED_TOKENS = 2048
@@ -331,28 +334,33 @@ def score_model(
     texts: Mapping[str, Sequence[str]],
     *,
     watched: Sequence[int] = (),
-    minutes: float | None = None,
+    minutes: float = 0,
+    tell: Callable[[str], None] = logger.warning,
 ) -> dict[str, Score]:
     """Load a causal model from a folder or the Hub, and return its score on each named text (see `score_texts`). All
-    measurements together take at most about ``minutes``.
+    measurements together take at most about ``minutes``, if it is not 0. ``tell`` is called with a line about each text of
+    which only the beginning was measured.
 
     On a CPU, the model computes in 32 bits, so that rounding does not cause small differences. On a GPU, it computes in the
     number type of the weights' file.
     """
     import torch
 
-    if minutes is not None and minutes < 0:
+    if minutes < 0:
         raise SGPEError(f"eval_minutes must be at least 0, not {minutes:g}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = load_causal_model(path_or_repo, dtype="auto" if device == "cuda" else None).to(device)
-    limit = minutes and minutes / max(len(texts), 1)
+    limit = minutes / max(len(texts), 1) if minutes else None
     try:
-        return {
+        scores = {
             name: score_texts(model, tokenizer, some, watched=watched, progress=f"Reading {name}", minutes=limit)
             for name, some in texts.items()
         }
     except SGPEError as error:
         raise SGPEError(f"{path_or_repo}: {error}") from None
+    for line in limits_of(texts, scores):
+        tell(line)
+    return scores
 
 
 def limits_of(texts: Mapping[str, Sequence[str]], scores: Mapping[str, Score]) -> list[str]:

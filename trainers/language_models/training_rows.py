@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.corpora.text_files import CorpusFile, Text, beginning_of, find_files, read_model_texts
 from hf_sgpe.corpora.validation_part import is_for_validation
 from hf_sgpe.errors import SGPEError
@@ -31,7 +32,7 @@ class TrainingRows:
 
     Attributes:
         texts: Number of texts in the rows, not counting texts from ``--keep``.
-        validation: The texts of the validation part, at most about a million characters.
+        validation: The texts of the validation part in NFC, at most about a million characters.
         digest: A hash of the rows or, for folders of tokens, of the folders' manifests.
         kept: Number of rows from ``--keep``. They are the last rows.
     """
@@ -104,7 +105,7 @@ def _rows_of_tokens(folders: Sequence[TokenFolder], tokenizer: BPETokenizer, sep
     validation = [folder.validation for folder in folders if folder.validation]
     texts = beginning_of(chain.from_iterable(folder.texts(tokenizer) for folder in validation), _MOST_VALIDATION)
     made_of = ((folder.settings, [vars(shard) for shard in folder.shards], length) for folder in folders)
-    return TrainingRows(rows, sum(folder.documents for folder in folders), list(texts), digest_of(made_of))
+    return TrainingRows(rows, sum(folder.documents for folder in folders), list(map(normalized, texts)), digest_of(made_of))
 
 
 def _rows_of_texts(
@@ -121,35 +122,28 @@ def _rows_of_texts(
         texts = read_dataset(
             options.dataset, split=options.split or "train", text_column=options.text_field, streaming=options.streaming
         )
-    sieve = _Sieve(options.validation_share)
-    rows = numpy.array(list(islice(pack(sieve(texts), tokenizer, options.length), most)), numpy.int32)
-    if options.validation_share is not None and not sieve.validation:
+    validation: list[str] = []
+    count = size = 0
+
+    def for_training() -> Iterator[Text]:
+        nonlocal count, size
+        for text in texts:
+            if options.validation_share is not None:
+                text = text if isinstance(text, str) else "".join(text)  # the hash is of the whole text
+                if is_for_validation(text, options.validation_share):
+                    if size < _MOST_VALIDATION:
+                        validation.append(normalized(text))
+                        size += len(text)
+                    continue
+            count += 1
+            yield text
+
+    rows = numpy.array(list(islice(pack(for_training(), tokenizer, options.length), most)), numpy.int32)
+    if options.validation_share is not None and not validation:
         raise SGPEError(f"{where}: there are too few texts for a validation part: add text, or use --lines")
     if not len(rows):
         raise _too_short(where, options.length)
-    return TrainingRows(rows, sieve.count, sieve.validation, digest_of(rows.tolist()))
-
-
-class _Sieve:
-    """A filter that yields and counts the texts for training, and collects the texts for validation."""
-
-    def __init__(self, share: float | None) -> None:
-        self.share = share
-        self.count = 0
-        self.validation: list[str] = []
-        self._size = 0
-
-    def __call__(self, texts: Iterable[Text]) -> Iterator[Text]:
-        for text in texts:
-            if self.share is not None:
-                text = text if isinstance(text, str) else "".join(text)  # the hash is of the whole text
-                if is_for_validation(text, self.share):
-                    if self._size < _MOST_VALIDATION:
-                        self.validation.append(text)
-                        self._size += len(text)
-                    continue
-            self.count += 1
-            yield text
+    return TrainingRows(rows, count, validation, digest_of(rows.tolist()))
 
 
 def _too_short(where: object, length: int) -> SGPEError:

@@ -50,8 +50,10 @@ def train(
     parts: str = "all",
     new_rows: Sequence[int] = (),
     rows_learning_rate: float | None = None,
-    watch: Callable[[Trainer], TrainerCallback] | None = None,
-) -> None:
+    held_out: Mapping[str, Sequence[str]] | None = None,
+    every: int | None = None,
+    show: Callable[[str], None] | None = None,
+) -> list[dict[str, Any]]:
     """Train a model with transformers' ``Trainer``. Save the model and the tokenizer for the Auto classes.
 
     Training uses bfloat16 if a CUDA GPU supports it. During training, ``run.out`` contains the last two checkpoints.
@@ -65,8 +67,11 @@ def train(
         parts: The part of the model to train, one of `hf_sgpe.learning.adaptation.PARTS`.
         new_rows: Ids of the new tokens, for ``parts`` ``new-rows`` or with ``rows_learning_rate``.
         rows_learning_rate: Learning rate of the new rows; None for the learning rate of all other parameters.
-        watch: Function that takes the trainer and returns a callback, such as
+        held_out: Texts on which the model is measured meanwhile. This argument, ``every`` and ``show`` are those of
             `trainers.language_models.language_progress.LanguageProgress`.
+
+    Returns:
+        The measurements, as `LanguageProgress.points`; none if the training was finished before.
     """
     import torch
     from accelerate import PartialState
@@ -133,10 +138,14 @@ def train(
 
     # In transformers' own schedule, the first step has a learning rate of zero.
     trainer.create_scheduler = create_scheduler
-    trainer.add_callback(_weights_checked())  # before the measurements of `watch`, and before a checkpoint is saved
-    if watch is not None:
+    trainer.add_callback(_weights_checked())  # before the measurements, and before a checkpoint is saved
+    progress = None
+    if held_out:
+        from trainers.language_models.language_progress import LanguageProgress
+
         _print_without_measures(trainer)
-        trainer.add_callback(watch(trainer))
+        progress = LanguageProgress(trainer, held_out, every=every, tokenizer=tokenizer, new_ids=new_rows, show=show)
+        trainer.add_callback(progress)
     with _nothing_left(out, finished), bars_on_terminals_only():
         if finished or (checkpoint and _step_of(checkpoint) >= steps):
             # Without this check, the Trainer would train one step more.
@@ -160,6 +169,7 @@ def train(
             keep_settings(out, {**made_with, _FINISHED: True})
             if not run.keep_checkpoints:
                 _remove_checkpoints(out)
+    return progress.points if progress else []
 
 
 def _weights_checked() -> TrainerCallback:

@@ -196,8 +196,9 @@ def distil(
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: min((step + 1) / warm_up, (steps - step) / max(steps - warm_up, 1))
         )
-        run = _RunState(state, {**asdict(settings), "ids": len(ids), "snippets": len(snippets)}, rows, optimizer, schedule)
-        done = run.load()
+        made_with = {**asdict(settings), "ids": len(ids), "snippets": len(snippets)}
+        stepped = {"optimizer": optimizer, "schedule": schedule}
+        done = _load(state, made_with, rows, stepped)
         bar = {"desc": "Distilling", "unit": " steps", "disable": bar_disabled(progress), "leave": False}
         for step in tqdm(range(done, steps), total=steps, initial=done, **bar):
             chosen = [snippets[place] for place in order[step * settings.batch_size : (step + 1) * settings.batch_size]]
@@ -207,8 +208,10 @@ def distil(
             optimizer.step()
             schedule.step()
             model.zero_grad()
-            if (step + 1) % max(steps // _SAVES, 1) == 0:
-                run.save(step + 1)
+            if state is not None and (step + 1) % max(steps // _SAVES, 1) == 0:
+                kept = {"settings": made_with, "step": step + 1, "rows": [one.detach() for one in rows.parameters]}
+                with atomic_file(state) as temporary:
+                    torch.save(kept | {name: one.state_dict() for name, one in stepped.items()}, temporary)
 
 
 @contextmanager
@@ -230,44 +233,21 @@ def _only_tables(model: PreTrainedModel) -> Iterator[None]:
         model.train(was_training)
 
 
-@dataclass(frozen=True)
-class _RunState:
-    """The state of a run, which is saved to a file unless ``file`` is None."""
+def _load(
+    file: str | os.PathLike[str] | None, settings: Mapping[str, Any], rows: NewRows, stepped: Mapping[str, Any]
+) -> int:
+    """Load the state of a run, if there is a file, and return the number of steps done."""
+    import torch
 
-    file: str | os.PathLike[str] | None
-    settings: Mapping[str, Any]
-    rows: NewRows
-    optimizer: torch.optim.Optimizer
-    schedule: torch.optim.lr_scheduler.LRScheduler
-
-    def load(self) -> int:
-        """Load the state, if there is a file, and return the number of steps done."""
-        import torch
-
-        if self.file is None or not Path(self.file).exists():
-            return 0
-        kept = torch.load(self.file, map_location="cpu", weights_only=True)
-        if kept["settings"] != self.settings:
-            raise SGPEError(f"{self.file} is from a distillation with other settings or text: remove it to start again")
-        self.rows.set(kept["rows"])
-        self.optimizer.load_state_dict(kept["optimizer"])
-        self.schedule.load_state_dict(kept["schedule"])
-        return int(kept["step"])
-
-    def save(self, step: int) -> None:
-        import torch
-
-        if self.file is None:
-            return
-        kept = {
-            "settings": self.settings,
-            "step": step,
-            "rows": [parameter.detach() for parameter in self.rows.parameters],
-            "optimizer": self.optimizer.state_dict(),
-            "schedule": self.schedule.state_dict(),
-        }
-        with atomic_file(self.file) as temporary:
-            torch.save(kept, temporary)
+    if file is None or not Path(file).exists():
+        return 0
+    kept = torch.load(file, map_location="cpu", weights_only=True)
+    if kept["settings"] != settings:
+        raise SGPEError(f"{file} is from a distillation with other settings or text: remove it to start again")
+    rows.set(kept["rows"])
+    for name, one in stepped.items():
+        one.load_state_dict(kept[name])
+    return int(kept["step"])
 
 
 def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:

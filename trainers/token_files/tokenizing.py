@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import kernels
 from hf_sgpe.corpora.corpus import Files
-from hf_sgpe.corpora.text_files import size_of
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import parents_of
 from hf_sgpe.files.resuming import alone_in
@@ -167,13 +166,13 @@ def _tokenize(job: TokenizingJob, workers: int, progress: bool | None) -> Tokeni
 
 def _run(job: TokenizingJob, parts: Sequence[PartProgress], workers: int, progress: bool | None) -> list[PartProgress]:
     """Tokenize the parts that are incomplete, and return the progress of all parts."""
-    sizes = [sum(map(size_of, part)) for part in job.parts]
+    there = [file for files, part in zip(job.parts, parts, strict=True) if part.complete for file in files]
     waiting = {number: part for number, part in enumerate(parts) if not part.complete}
     processes = min(workers, len(waiting), MOST_PROCESSES)
     if multiprocessing.current_process().daemon:  # a daemonic process cannot have child processes
         processes = 1
     threads = -(-workers // max(processes, 1)) if kernels.is_native() else 1
-    with reading_bar(sum(sizes), progress, done=sum(sizes) - sum(sizes[number] for number in waiting)) as bar:
+    with reading_bar(job.corpus.files, progress, done=there) as bar:
         if processes > 1:
             done = _run_in_processes(job, waiting, processes, threads, bar)
         else:

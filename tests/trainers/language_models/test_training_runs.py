@@ -15,7 +15,6 @@ from transformers import (  # noqa: E402
 from hf_sgpe import SGPEError  # noqa: E402
 from hf_sgpe.generation import TextGenerator  # noqa: E402
 from hf_sgpe.learning.finetuning_options import TrainingRun  # noqa: E402
-from trainers import LanguageProgress  # noqa: E402
 from trainers.language_models.language_model import collate, pack  # noqa: E402
 from trainers.language_models.training_runs import (  # noqa: E402
     checkpoint_to_resume,
@@ -29,11 +28,11 @@ def rows(lm_tokenizer, sample):
     return list(pack([sample["en"][:8000]], lm_tokenizer, 16))
 
 
-def fit(tokenizer, rows, out, *, seed=1, collator=None, watch=None, **options):
+def fit(tokenizer, rows, out, *, seed=1, collator=None, held_out=None, **options):
     model = make_llama(tokenizer, seed=seed, initializer_range=0.02, attention_dropout=0.2)
     collator = collator or collate
     settings = {"steps": 8, "batch_size": 2, "learning_rate": 1e-2, "seed": 3, "save_every": 3, "keep_checkpoints": True}
-    train(model, tokenizer, rows, collator, TrainingRun(out=out, **settings | options), watch=watch)
+    train(model, tokenizer, rows, collator, TrainingRun(out=out, **settings | options), held_out=held_out)
     return model
 
 
@@ -164,11 +163,8 @@ def test_training_that_fails_before_a_checkpoint_leaves_nothing(lm_tokenizer, ro
     def broken(examples):
         raise ValueError("no batch of these")
 
-    def watch(trainer):
-        return LanguageProgress(trainer, {"en": ["one two three"]}, show=None)
-
     with pytest.raises(ValueError, match="no batch"):
-        fit(lm_tokenizer, rows, tmp_path / "model", collator=broken, watch=watch)
+        fit(lm_tokenizer, rows, tmp_path / "model", collator=broken, held_out={"en": ["one two three"]})
     assert not (tmp_path / "model").exists()
 
 
