@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -328,7 +328,11 @@ def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
         NotByteLevelError: the tokenizer cannot be read exactly.
     """
     data = tokenizer.backend_tokenizer.to_str().encode()
-    parts = _parts_of(model_vocab.read_held(data, sentencepiece_json.is_one) or json.loads(data))
+    parts = None
+    if (held := model_vocab.read_held(data, sentencepiece_json.is_one)) is not None:
+        with suppress(SGPEError):  # the readable reader names the error
+            parts = _parts_of(held)
+    parts = parts or _parts_of(json.loads(data))
     return TokenizerData(
         **parts,
         roles=dict(roles_in(tokenizer.special_tokens_map, parts["special_tokens"])),

@@ -1,4 +1,6 @@
-"""A plain training loop for comparisons, which writes no files. `trainers.language_models.training_runs` saves a model."""
+"""The schedule of the learning rate for every training, and a plain training loop for comparisons, which writes no files.
+`trainers.language_models.training_runs` saves a model.
+"""
 
 from __future__ import annotations
 
