@@ -323,9 +323,11 @@ def _cache_bytes(model: PreTrainedModel) -> float | None:
 
     ids = torch.zeros((1, _CACHED_TOKENS), dtype=torch.long, device=model.device)
     with torch.inference_mode():
-        cache = model(input_ids=ids, use_cache=True).past_key_values
-    kept = [tensor for layer in getattr(cache, "layers", ()) for tensor in (layer.keys, layer.values)]
-    return sum(tensor.nbytes for tensor in kept) / _CACHED_TOKENS or None
+        output = model(input_ids=ids, use_cache=True)
+    # Layers of linear attention and state-space models have a state of fixed size instead of keys and values.
+    layers = getattr(getattr(output, "past_key_values", None), "layers", ())
+    kept = [getattr(layer, name, None) for layer in layers for name in ("keys", "values")]
+    return sum(tensor.nbytes for tensor in kept if tensor is not None) / _CACHED_TOKENS or None
 
 
 def score_model(

@@ -43,6 +43,30 @@ def test_bits_per_byte_are_those_of_scoring_token_by_token(lm_tokenizer, sample,
     assert model.training
 
 
+@pytest.mark.parametrize(("kind", "caches"), [("Mamba", False), ("Rwkv", False), ("Lfm2", True), ("GraniteMoeHybrid", True)])
+def test_models_whose_layers_have_other_states_are_scored(kind, caches, lm_tokenizer, sample):
+    transformers = pytest.importorskip("transformers")
+    attention = {"num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 16}
+    mixed = {"Lfm2": "conv full_attention", "GraniteMoeHybrid": "mamba attention"}
+    own = {
+        "Mamba": {"state_size": 4},
+        "Rwkv": {"attention_hidden_size": 16, "intermediate_size": 16},
+        "Lfm2": attention,
+        "GraniteMoeHybrid": {**attention, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 4},
+    }[kind]
+    if not hasattr(transformers, f"{kind}Config"):
+        pytest.skip(f"this version of transformers has no {kind}")
+    size = {"vocab_size": len(lm_tokenizer), "hidden_size": 16, "num_hidden_layers": 2}
+    layers = {"layer_types": mixed[kind].split()} if kind in mixed else {}
+    config = getattr(transformers, f"{kind}Config")(**size, **own, **layers)
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    texts = [sample["si"][:60], sample["en"][:40]]
+    score = score_texts(model, lm_tokenizer, texts, length=64)
+    assert score.bits / score.bytes == pytest.approx(slow_bits(model, lm_tokenizer, texts, 64), rel=1e-4)
+    assert (score.cache_bytes is not None) == caches
+
+
 def test_bits_per_byte_of_a_model_that_knows_nothing(lm_tokenizer):
     model = make_llama(lm_tokenizer)
     torch.nn.init.zeros_(model.get_output_embeddings().weight)
