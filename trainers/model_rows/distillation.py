@@ -197,7 +197,7 @@ def distil(
             optimizer, lambda step: min((step + 1) / warm_up, (steps - step) / max(steps - warm_up, 1))
         )
         made_with = {**asdict(settings), "ids": len(ids), "snippets": len(snippets)}
-        stepped = {"optimizer": optimizer, "schedule": schedule}
+        stepped: dict[str, Any] = {"optimizer": optimizer, "schedule": schedule}
         done = _load(state, made_with, rows, stepped)
         bar = {"desc": "Distilling", "unit": " steps", "disable": bar_disabled(progress), "leave": False}
         for step in tqdm(range(done, steps), total=steps, initial=done, **bar):
