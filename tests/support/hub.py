@@ -178,7 +178,7 @@ class Hub:
 def running(home: Path = Path("nowhere")) -> Iterator[Hub]:
     """Run an empty Hub, and yield it; its clients keep their cache in ``home``."""
     hub = Hub(home=home)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
@@ -204,6 +204,13 @@ def git_oid(content: bytes) -> str:
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request, client_address):
+        # A client that has waited too long, on a busy machine, closes its connection. That is no error of the program.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Refused(Exception):
