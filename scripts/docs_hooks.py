@@ -19,7 +19,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     import typer
     from typer.cli import get_docs_for_click
 
-    from hf_sgpe.cli.application import app
+    from hf_sgpe.cli import app
 
     commands = typer.main.get_command(app)
     written = get_docs_for_click(obj=commands, ctx=typer.Context(commands), name="hf-sgpe", title="hf-sgpe")
