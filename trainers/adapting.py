@@ -33,10 +33,9 @@ from hf_sgpe.learning.extension.extension_config import parse_new_tokens
 from hf_sgpe.learning.finetuning_options import TextOptions, TrainingRun
 from hf_sgpe.weights.model_loading import load_causal_model, load_config, load_tokenizer
 from trainers.language_models.language_model import collate
-from trainers.language_models.scoring import beginning_of, score_model
+from trainers.language_models.scoring import PROGRESS_FILE, beginning_of, score_model
 from trainers.language_models.training_rows import TrainingRows, check_corpus, read_rows
 from trainers.language_models.training_runs import (
-    PROGRESS_FILE,
     RATES,
     check_length,
     check_resumable,

@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
-from hf_sgpe.cli.tokenizer_options import (
-    TokenizerFirst,
-    baseline_option,
-    eval_minutes_option,
-    named_tokenizers,
-    overwrite_option,
-    text_field_option,
-)
+from hf_sgpe.cli.evaluate_options import EvaluateOptions
+from hf_sgpe.cli.tokenizer_options import named_tokenizers
 from hf_sgpe.cli.vocabulary_report import report_vocabulary
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.terminal.options import arguments, option, option_list
 from hf_sgpe.terminal.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from hf_sgpe.corpora.held_out import HeldOut
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvaluateOptions(TokenizerFirst):
-    """Options of ``hf-sgpe evaluate``."""
-
-    files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
-    baseline: list[str] = baseline_option()
-    model: list[str] = option_list(
-        "Causal language model to measure in bits per byte (repeatable): a folder or a Hub repository. Write MODEL "
-        "for the model of the first tokenizer, and NAME=MODEL for the model of --baseline NAME=TOKENIZER."
-    )
-    vocabulary: bool = option(
-        "Instead, measure the health of one tokenizer's vocabulary on text or word counts. The result shows used, "
-        "unused and unreachable tokens by script, and nearly equal tokens. For an extended tokenizer, it also shows "
-        "how many tokens the first new tokens save. With --model, it also shows rows that look untrained.",
-        False,
-    )
-    picture: Path | None = option("With --vocabulary: SVG file to write a picture to.")
-    overwrite: bool = overwrite_option()
-    eval_minutes: float = eval_minutes_option()
-    text_field: str = text_field_option()
 
 
 @command(epilog="Example: hf-sgpe evaluate my-tokenizer si.txt en.txt --baseline llama3=llama3-hf")

@@ -9,7 +9,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.printing import print_facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from hf_sgpe.cli.evaluate import EvaluateOptions
+    from hf_sgpe.cli.evaluate_options import EvaluateOptions
     from hf_sgpe.evaluation.vocabulary_health import VocabularyHealth
     from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
     from trainers.model_rows.untrained_rows import UntrainedRows

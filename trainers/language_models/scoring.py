@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+PROGRESS_FILE = "language_progress.jsonl"
+"""Name of the file with the measurements of a training, in the folder of the training."""
+
 # Number of tokens in one forward pass of a measurement. The logits of these tokens take most of the memory.
 _MEASURED_TOKENS = 2048
 _LONGEST_WINDOW = 1024

@@ -21,16 +21,13 @@ from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, differing, keep_settings
 from hf_sgpe.learning.finetuning_options import RATE, TrainingRun
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
-from trainers.language_models.scoring import NotFiniteError
+from trainers.language_models.scoring import PROGRESS_FILE, NotFiniteError
 from trainers.language_models.training_loop import adamw, warm_up_and_cosine
 from trainers.model_rows.token_tables import parameter_groups
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainerCallback
 
-
-PROGRESS_FILE = "language_progress.jsonl"
-"""Name of the file with the measurements of a training, in the folder of the training."""
 
 # The keys in the settings of a finished training, and of a training that diverged.
 _FINISHED, _DIVERGED = "finished", "diverged"
