@@ -197,7 +197,7 @@ class TokenizerFolder:
         }
         for name, text in files.items():
             (directory / name).parent.mkdir(exist_ok=True)
-            (directory / name).write_text(text, encoding="utf-8", newline="\n")
+            tokenizer_json.write_utf8(directory / name, text)
         if self.sentencepiece is not None:
             (directory / sentencepiece_model.MODEL_FILE).write_bytes(self.sentencepiece)
 

@@ -140,7 +140,19 @@ def write(tokenizer: TokenizerData, directory: Path, *, model_type: str | None =
         texts[CHAT_TEMPLATE_FILE] = template
     for name, text in texts.items():
         (directory / name).parent.mkdir(exist_ok=True)
-        (directory / name).write_text(text, encoding="utf-8", newline="\n")
+        write_utf8(directory / name, text)
+
+
+def write_utf8(path: Path, text: str) -> None:
+    """Write a file of a tokenizer."""
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except UnicodeEncodeError as error:
+        before = text[max(error.start - 20, 0) : error.start].encode(errors="replace").decode()
+        raise SGPEError(
+            f"{path.name}: after {before!r}, the tokenizer or its settings have half of a surrogate pair, which UTF-8 "
+            "cannot represent: remove it from the files of the tokenizer"
+        ) from None
 
 
 def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_class: bool = False) -> None:

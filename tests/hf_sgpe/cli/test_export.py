@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from support.command import hf_sgpe
@@ -53,3 +54,13 @@ def test_special_tokens_that_are_not_in_the_vocab_json(tmp_path):
         *("export", "merges.txt", "--pattern", "cl100k", "--special-token", "low=1", "--out", "wrong"), cwd=tmp_path, code=2
     )
     assert done.stderr == f"error: vocab.json: the special token low has id {vocab['low']}, not 1\n"
+
+
+@pytest.mark.parametrize("command", [["export"], ["trim", "--drop-script", "si"]])
+def test_settings_that_utf_8_cannot_represent_are_refused(command, saved, tmp_path):
+    shutil.copytree(saved, tmp_path / "damaged")
+    (tmp_path / "damaged" / "tokenizer_config.json").write_text('{"name": "a \\ud800"}', encoding="utf-8")
+    done = hf_sgpe(*command, tmp_path / "damaged", "--out", tmp_path / "out", code=2)
+    assert done.stderr.startswith("error: tokenizer_config.json: ")
+    assert "surrogate" in done.stderr
+    assert not (tmp_path / "out").exists()
