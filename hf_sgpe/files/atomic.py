@@ -16,6 +16,8 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
+from hf_sgpe.errors import SGPEError
+
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
@@ -85,7 +87,23 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a file in UTF-8, with ``\\n`` as the line end on every system."""
     with atomic_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        write_utf8(temporary, text, name=os.fspath(path))
+
+
+def write_utf8(path: Path, text: str, *, name: str = "") -> None:
+    """Write a file as `write_text`, without a temporary file. Errors contain ``name`` instead of the file's own name.
+
+    Raises:
+        SGPEError: the text has a surrogate.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except UnicodeEncodeError as error:
+        before = text[max(error.start - 20, 0) : error.start].encode(errors="replace").decode()
+        raise SGPEError(
+            f"{name or path.name}: after {before!r}, the text has half of a surrogate pair, which UTF-8 cannot represent: "
+            "remove it from the input"
+        ) from None
 
 
 @contextmanager

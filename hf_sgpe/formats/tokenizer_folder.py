@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.files.atomic import write_utf8
 from hf_sgpe.files.folder_contents import tokenizer_format
 from hf_sgpe.files.json_files import json_object, optional_json
 from hf_sgpe.files.unreadable import read_data, read_utf8
@@ -197,7 +198,7 @@ class TokenizerFolder:
         }
         for name, text in files.items():
             (directory / name).parent.mkdir(exist_ok=True)
-            tokenizer_json.write_utf8(directory / name, text)
+            write_utf8(directory / name, text)
         if self.sentencepiece is not None:
             (directory / sentencepiece_model.MODEL_FILE).write_bytes(self.sentencepiece)
 

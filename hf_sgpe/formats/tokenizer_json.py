@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.files.atomic import atomic_directory, check_directory
+from hf_sgpe.files.atomic import atomic_directory, check_directory, write_utf8
 from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.files.unreadable import read_data, read_utf8
 from hf_sgpe.formats import model_vocab, sentencepiece_json
@@ -34,6 +34,8 @@ from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+T = TypeVar("T")
 
 TOKENIZER_FILE, CHAT_TEMPLATE_FILE, MORE_TEMPLATES = "tokenizer.json", "chat_template.jinja", "additional_chat_templates"
 
@@ -143,18 +145,6 @@ def write(tokenizer: TokenizerData, directory: Path, *, model_type: str | None =
         write_utf8(directory / name, text)
 
 
-def write_utf8(path: Path, text: str) -> None:
-    """Write a file of a tokenizer."""
-    try:
-        path.write_text(text, encoding="utf-8", newline="\n")
-    except UnicodeEncodeError as error:
-        before = text[max(error.start - 20, 0) : error.start].encode(errors="replace").decode()
-        raise SGPEError(
-            f"{path.name}: after {before!r}, the tokenizer or its settings have half of a surrogate pair, which UTF-8 "
-            "cannot represent: remove it from the files of the tokenizer"
-        ) from None
-
-
 def save(tokenizer: TokenizerData, directory: str | os.PathLike[str], *, auto_class: bool = False) -> None:
     """Save a tokenizer as a folder that ``AutoTokenizer`` can load. If saving fails, nothing is written.
 
@@ -175,13 +165,20 @@ def read_held(path: Path) -> TokenizerData | None:
     """Read a ``tokenizer.json`` and the other files in its folder, with a vocabulary that the native kernels hold. Return
     None if the kernels are not in use, or cannot read the file.
     """
-    content, config = model_vocab.read_held(read_data(path), sentencepiece_json.is_one), path.with_name(CONFIG_FILE)
-    if content is None:
-        return None
-    try:
-        return from_contents(path, content, read_json(config) if config.exists() else None)
-    except SGPEError:
-        return None  # the readable reader names the error
+    config = path.with_name(CONFIG_FILE)
+    return _of_held(
+        read_data(path), lambda content: from_contents(path, content, read_json(config) if config.exists() else None)
+    )
+
+
+def _of_held(data: bytes, make: Callable[[Mapping[str, Any]], T]) -> T | None:
+    """Return what ``make`` makes of the content of a ``tokenizer.json`` that the native kernels read. Return None after an
+    error, which the readable reader names.
+    """
+    content = model_vocab.read_held(data, sentencepiece_json.is_one)
+    with suppress(SGPEError):
+        return None if content is None else make(content)
+    return None
 
 
 def json_contents(path: Path) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -340,11 +337,7 @@ def from_transformers(tokenizer: PreTrainedTokenizerFast) -> TokenizerData:
         NotByteLevelError: the tokenizer cannot be read exactly.
     """
     data = tokenizer.backend_tokenizer.to_str().encode()
-    parts = None
-    if (held := model_vocab.read_held(data, sentencepiece_json.is_one)) is not None:
-        with suppress(SGPEError):  # the readable reader names the error
-            parts = _parts_of(held)
-    parts = parts or _parts_of(json.loads(data))
+    parts = _of_held(data, _parts_of) or _parts_of(json.loads(data))
     return TokenizerData(
         **parts,
         roles=dict(roles_in(tokenizer.special_tokens_map, parts["special_tokens"])),
