@@ -45,7 +45,7 @@ class Trimmed:
     @property
     def rows(self) -> tuple[int, int]:
         """Number of embedding rows that a model needs for the tokenizer before, and for the trimmed tokenizer."""
-        before = self.base.rows or 1 + max(self.base.data.bytes_by_id())
+        before = self.base.rows or 1 + self.base.data.highest_id
         return before, len(self.trimming.ids) if self.ids == COMPACT else before
 
     @property

@@ -167,7 +167,7 @@ class PartEncoder:
 class _TokenCounter(PartEncoder):
     def __init__(self, data: TokenizerData) -> None:
         super().__init__(data)
-        self.counts = np.zeros(1 + max(data.bytes_by_id()), np.int64)
+        self.counts = np.zeros(1 + data.highest_id, np.int64)
 
     def add(self, parts: Iterable[tuple[str, bool]]) -> None:
         self.counts += np.bincount(self.encode(parts), minlength=len(self.counts))

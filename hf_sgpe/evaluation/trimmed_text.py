@@ -80,7 +80,7 @@ def check_corpus(
     """
     points = confined_to(trimming.scripts, trimming.base.normalization).points
     old, new = PartEncoder(trimming.base), PartEncoder(trimming.tokenizer)
-    moved = np.full(1 + max(trimming.base.bytes_by_id()), -1, np.int32)
+    moved = np.full(1 + trimming.base.highest_id, -1, np.int32)
     moved[list(trimming.ids)] = list(trimming.ids.values())
     compared = 0
     for file in files:
