@@ -108,7 +108,7 @@ def merge_words(
 
         triples = [(left, right, result) for (left, right), result in numbered]
         alphabet = list(characters.items()) if characters else []
-        merged = _native.Encoder(range(256), triples, (), None, (), 0, characters=alphabet).merge_words(words)
+        merged = _native.Encoder(range(256), triples, None, (), 0, characters=alphabet).merge_words(words)
         return cast("Sequence[Sequence[int]]", merged)
     table = MergeTable(numbered)
     return [apply_merges(symbols(word, characters), table) for word in words]

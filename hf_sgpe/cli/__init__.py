@@ -81,8 +81,9 @@ def main(program: typer.Typer | None = None) -> None:
     """
     # On SIGTERM, clean up as for Ctrl-C.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    named = [argument.replace("-", "_") for argument in sys.argv[1:2]]
-    sys.exit(exit_code(lambda: _run(program or _application(named if {*named} & {*_MODULES} else _MODULES))))
+    command = "".join(sys.argv[1:2]).replace("-", "_")
+    modules = (command,) if command in _MODULES else _MODULES
+    sys.exit(exit_code(lambda: _run(program or _application(modules))))
 
 
 class _Visible(logging.Formatter):

@@ -10,7 +10,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -193,9 +192,7 @@ class ModelFile {
     }) && vocab.end && merges.end;
   }
 
-  // `added`: the texts of added tokens.
-  ModelFile(bool by_characters, std::unordered_set<std::string> added)
-      : by_characters_(by_characters), added_(std::move(added)) {}
+  explicit ModelFile(bool by_characters) : by_characters_(by_characters) {}
 
   bool read(std::string_view vocab, std::string_view merges) { return read_vocab(vocab) && read_merges(merges); }
 
@@ -211,19 +208,19 @@ class ModelFile {
   // The strings that represent no bytes, with their ids.
   const std::unordered_map<std::string, Id>& others() const { return others_; }
 
-  // Returns the texts of added tokens that merges use or make.
-  std::vector<std::string> merged_texts() {
+  // Returns those of the strings that merges use or make.
+  std::vector<std::string> merged_among(const std::vector<std::string>& strings) {
     std::vector<bool> merged(tokens_.size());
     for (const auto& [left, right, result] : tokens_.merges())
       for (const int32_t place : {left, right, result}) merged[static_cast<size_t>(place)] = true;
     std::vector<std::string> texts;
-    for (const std::string& text : added_)
+    for (const std::string& text : strings)
       if (const int32_t place = place_of(text); place != Vocabulary::kNowhere && merged[static_cast<size_t>(place)])
         texts.push_back(text);
     return texts;
   }
 
-  // Makes the vocabulary without some strings. Returns false if merges use one of them, or if two tokens have the same id.
+  // Makes the vocabulary without some strings. Returns false if merges use one of them.
   bool finish(const std::vector<std::string>& left_out, Vocabulary& vocabulary) {
     std::vector<int32_t> place_in(tokens_.size());
     for (const std::string& text : left_out)
@@ -238,9 +235,7 @@ class ModelFile {
       const auto new_place = [&](int32_t place) { return place_in[static_cast<size_t>(place)]; };
       if (!vocabulary.add_merge({new_place(left), new_place(right), new_place(result)})) return false;
     }
-    const std::vector<int32_t> places = vocabulary.places_by_id();
-    const auto same = [&](int32_t a, int32_t b) { return vocabulary.id(a) == vocabulary.id(b); };
-    return std::adjacent_find(places.begin(), places.end(), same) == places.end();
+    return true;
   }
 
  private:
@@ -291,7 +286,6 @@ class ModelFile {
   }
 
   bool by_characters_;
-  std::unordered_set<std::string> added_;
   Vocabulary tokens_;  // added tokens too, if their texts represent bytes
   std::unordered_map<std::string, Id> others_;
   std::string bytes_;

@@ -57,6 +57,17 @@ def also_ordinary(
     spelled = {text: token for text in texts if (token := spell(text))}
     wanted = frozenset(spelled.values())
     merged = wanted.intersection(chain.from_iterable(merges)) | wanted.intersection(map(b"".join, merges))
+    return _ordinary_among(spelled, merged, ignore_merges=ignore_merges, by_characters=by_characters)
+
+
+def _ordinary_among(
+    spelled: Mapping[str, bytes], merged: Set[bytes], *, ignore_merges: bool, by_characters: bool
+) -> dict[str, bytes]:
+    """Return the result of `also_ordinary` for texts and their bytes.
+
+    Args:
+        merged: The tokens among them that are parts or results of merges.
+    """
 
     def is_ordinary(text: str, token: bytes) -> bool:
         if len(text) == 1 if by_characters else len(token) == 1 and token[0] in BYTES_OF_TEXT:
@@ -162,7 +173,7 @@ def read_held(data: bytes, by_characters: Callable[[Mapping[str, Any]], bool]) -
     (first, first_end), (second, second_end) = sorted((tuple(places[:2]), tuple(places[2:])))
     try:
         content = json.loads(b"".join((data[:first], b"{}", data[first_end:second], b"{}", data[second_end:])))
-        file = ModelFile.read(data, places, by_characters(content), [*added_names(content)])
+        file = ModelFile.read(data, places, by_characters(content))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     if file is None or "pre_tokenizer" not in content:
@@ -231,10 +242,11 @@ def _held_parts(
     """Return the same as `_readable_parts`, from a `HeldModel`."""
     model = content["model"]
     file = model["vocab"].file
-    merged = [(string_to_text(text) if by_characters else string_to_bytes(text), b"") for text in file.merged_texts()]
-    known = {text for text in names if text in model["vocab"]}
+    spell = string_to_text if by_characters else bytes_spelled
+    spelled = {text: token for text in names if text in model["vocab"] and (token := spell(text))}
+    merged = {spelled[text] for text in file.merged_among([*spelled])}
     ignore_merges = model.get("ignore_merges", False)
-    also = also_ordinary(known, merged, ignore_merges=ignore_merges, by_characters=by_characters).keys()
+    also = _ordinary_among(spelled, merged, ignore_merges=ignore_merges, by_characters=by_characters).keys()
     native = file.finish([*(left_out - also)])
     if native is None:
         raise SGPEError("two tokens have the same id, or a merge uses an added token")

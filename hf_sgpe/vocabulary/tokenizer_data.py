@@ -24,7 +24,7 @@ from hf_sgpe.vocabulary.byte_strings import (
     text_to_string,
 )
 from hf_sgpe.vocabulary.special_tokens import Template, check_special_tokens, roles_of
-from hf_sgpe.vocabulary.vocabulary_arrays import MergePairs, TokenIds
+from hf_sgpe.vocabulary.vocabulary_arrays import MergePairs, TokenIds, held_together
 
 # Printable ASCII, and the continuation bytes of multi-byte characters.
 _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
@@ -154,7 +154,8 @@ class TokenizerData:
             raise SGPEError("byte_tokens and unknown cannot be given together: with tokens for bytes, no text is unknown")
         if self.unknown and self.unknown_id is None:
             raise SGPEError(f"the unknown token {self.unknown.token!r} is not in the vocabulary")
-        for rank, (left, right) in enumerate(() if self._is_held else self.merges):
+        held = held_together(vocab, self.merges)
+        for rank, (left, right) in enumerate(() if held else self.merges):
             if left not in vocab or right not in vocab or left + right not in vocab:
                 missing = next(token for token in (left, right, left + right) if token not in vocab)
                 raise SGPEError(f"merge {rank} uses {missing!r}, which is not in the vocabulary")
@@ -172,12 +173,12 @@ class TokenizerData:
                 )
         taken: dict[int, bytes | str] = {}
         named: list[tuple[bytes | str, int]] = [*self.named_bytes.items(), *added, *self.unmade_tokens.items()]
-        for name, id in named if self._is_held else [*vocab.items(), *named]:
+        for name, id in named if held else [*vocab.items(), *named]:
             if not isinstance(id, int) or not 0 <= id < 1 << 31:
                 raise SGPEError(f"token {name!r} has the id {id!r}: an id must be a whole number from 0 to 2**31 - 1")
             other = taken.get(id)
-            if other is None and isinstance(vocab, TokenIds) and self._is_held:
-                other = vocab.native.token_with(id)
+            if other is None and held:
+                other = held.token_with(id)
             if other is not None and not self._may_share(other, name):
                 raise SGPEError(f"tokens {other!r} and {name!r} have the same id {id}")
             taken[id] = name
@@ -198,11 +199,6 @@ class TokenizerData:
         length = self.model_max_length
         if length is not None and (type(length) is not int or length < 0):
             raise SGPEError(f"model_max_length must be a whole number of at least 0, not {length!r}")
-
-    @property
-    def _is_held(self) -> bool:
-        """True if the native kernels hold the vocabulary and the merges, and have checked both."""
-        return isinstance(self.vocab, TokenIds) and isinstance(self.merges, MergePairs)
 
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
         """Return whether two tokens may share an id: two special tokens, or an added and an ordinary token of one text."""
@@ -297,7 +293,7 @@ class TokenizerData:
         new tokens get the next free ids.
         """
         new = [token for token in special_tokens if token not in self.special_tokens]
-        free = max(self.get_vocab().values()) + 1
+        free = self.highest_id + 1
         ids = special_tokens if isinstance(special_tokens, Mapping) else {name: free + n for n, name in enumerate(new)}
         for token, id in ids.items():
             if type(id) is not int:

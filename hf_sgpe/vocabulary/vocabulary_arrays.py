@@ -95,10 +95,17 @@ class MergePairs(Sequence[tuple[bytes, bytes]]):
         return MergePairs, (self.native,)
 
 
-def native_vocabulary(vocab: Mapping[bytes, int], merges: Sequence[tuple[bytes, bytes]]) -> Vocabulary:
-    """Return a vocabulary and its merges as the native kernels hold them. They are not copied if the kernels read them."""
-    import hf_sgpe._native as _native
-
+def held_together(vocab: Mapping[bytes, int], merges: Sequence[tuple[bytes, bytes]]) -> Vocabulary | None:
+    """Return the native vocabulary that has these tokens and these merges, or None if no single one has both. Its merges use
+    only its tokens, and no two of its tokens have the same id.
+    """
     if isinstance(vocab, TokenIds) and isinstance(merges, MergePairs) and vocab.native is merges.native:
         return vocab.native
-    return _native.Vocabulary(dict(vocab), merges)
+    return None
+
+
+def native_vocabulary(vocab: Mapping[bytes, int], merges: Sequence[tuple[bytes, bytes]]) -> Vocabulary:
+    """Return a vocabulary and its merges as the native kernels hold them. They are copied unless the kernels read them."""
+    import hf_sgpe._native as _native
+
+    return held_together(vocab, merges) or _native.Vocabulary(dict(vocab), merges)

@@ -95,7 +95,7 @@ class Fuzzer:
         self.place = self.source.randrange(len(self.pre_tokenizers))
         native = self.native
         scanner = self.pre_tokenizers[self.place].scanner
-        self.encoder = native.Encoder(range(256), triples, (), scanner, [b"<|x|>"], 1 << 18)
+        self.encoder = native.Encoder(range(256), triples, scanner, [b"<|x|>"], 1 << 18)
         self.decoder = native.Decoder(native.Vocabulary({}, []), list(enumerate(tokens)), [], [])
         self.table = MergeTable(((left, right), 256 + rank) for rank, (left, right) in enumerate(self.merges))
         self.new_character_encoder()
@@ -123,7 +123,6 @@ class Fuzzer:
         self.character_encoder = native.Encoder(
             range(256),
             triples,
-            (),
             self.neighbours,
             [],
             1 << 18,
@@ -224,9 +223,9 @@ class Fuzzer:
                 place = source.randrange(len(data))
                 data[place : place + source.randint(0, 3)] = source.randbytes(source.randint(0, 3))
             places = model.places_in(bytes(data))
-            file = places and model.read(bytes(data), places, True, [*tokens][:3])
+            file = places and model.read(bytes(data), places, True)
             if file:
-                file.merged_texts()
+                file.merged_among([*tokens][:3])
                 file.finish([*tokens][:2])
             if not damage and file and (vocabulary := file.finish([])):
                 assert vocabulary.ids() == {text.replace("\u2581", " ").encode(): id for text, id in tokens.items()}
@@ -238,21 +237,21 @@ class Fuzzer:
         for wrong in (
             lambda: native.learn_in_parity([([[0, 9]], [1])], [([], [])], [b"a"], 1, "smallest-pair-id", 1, None),
             lambda: native.learn_in_parity([([[0]],)], [([], [])], [b"a"], 1, "smallest-pair-id", 1, None),
-            lambda: native.Encoder(range(255), (), (), None, (), 0),
-            lambda: native.Encoder(range(256), [(1, 1 << 21, 2)], (), None, (), 0),
-            lambda: native.Encoder(range(256), [(-1, 1, 2)], (), None, (), 0),
-            lambda: native.Encoder(range(256), (), (), None, [b""], 0),
-            lambda: native.Encoder(range(256), (), (), None, [], 0, added_tokens=[(b"", 1)]),
-            lambda: native.Encoder(range(256), (), (), None, [], 0, characters=[(b"\xe0\xb6", 1)]),
-            lambda: native.Encoder(range(256), (), (), None, [], 0, characters=[(b"ab", 1)]),
-            lambda: native.Encoder([-2] * 256, (), (), None, [], 0, characters=[(b"a", 1)]),
+            lambda: native.Encoder(range(255), (), None, (), 0),
+            lambda: native.Encoder(range(256), [(1, 1 << 21, 2)], None, (), 0),
+            lambda: native.Encoder(range(256), [(-1, 1, 2)], None, (), 0),
+            lambda: native.Encoder(range(256), (), None, [b""], 0),
+            lambda: native.Encoder(range(256), (), None, [], 0, added_tokens=[(b"", 1)]),
+            lambda: native.Encoder(range(256), (), None, [], 0, characters=[(b"\xe0\xb6", 1)]),
+            lambda: native.Encoder(range(256), (), None, [], 0, characters=[(b"ab", 1)]),
+            lambda: native.Encoder([-2] * 256, (), None, [], 0, characters=[(b"a", 1)]),
             lambda: native.Neighbours(native.Vocabulary({b"a\xc3": 0}, []), False, False),
             lambda: native.Vocabulary({b"a": 0}, [(b"a", b"a")]),
             lambda: native.Vocabulary({b"a": 0, b"aa": 1}, [(b"a",)]),
             lambda: native.Vocabulary({b"a": 1 << 40}, []),
-            lambda: native.ModelFile.read(b"{}", (0, 1, 2, 3), True, []),
-            lambda: native.ModelFile.read(b"{}", (2, 1, 0, 1), True, []),
-            lambda: native.Encoder(range(256), (), (), None, (), 0).encode("x", False, False),
+            lambda: native.ModelFile.read(b"{}", (0, 1, 2, 3), True),
+            lambda: native.ModelFile.read(b"{}", (2, 1, 0, 1), True),
+            lambda: native.Encoder(range(256), (), None, (), 0).encode("x", False, False),
             lambda: native.Decoder(native.Vocabulary({}, []), [(-1, b"a")], [], []),
             lambda: native.Decoder(native.Vocabulary({b"a": -5}, []), [], [], []),
             lambda: native.Decoder(native.Vocabulary({b"a": 0}, []), [], [], [1]),

@@ -12,11 +12,11 @@ using Tokens = std::vector<std::pair<nb::bytes, Id>>;
 
 class PyEncoder {
  public:
-  // `byte_ids`: the token of each byte. `unknown`: see Encoder::set_unknown. `wholes`: words that become one token regardless of the merges.
-  PyEncoder(std::vector<Id> byte_ids, const Merges& merges, const Tokens& wholes, std::optional<TextEncoder::Cutter> scanner,
+  // `byte_ids`: the token of each byte. `unknown`: see Encoder::set_unknown.
+  PyEncoder(std::vector<Id> byte_ids, const Merges& merges, std::optional<TextEncoder::Cutter> scanner,
             const std::vector<nb::bytes>& special_tokens, size_t memory_bytes, const Tokens& characters,
             const Tokens& added_tokens, int prefix, std::optional<std::pair<Id, bool>> unknown)
-      : encoder_(words_of(std::move(byte_ids), merges, wholes, characters, memory_bytes, unknown),
+      : encoder_(words_of(std::move(byte_ids), merges, characters, memory_bytes, unknown),
                  scanner.value_or(TextEncoder::Cutter()), tokens_of(special_tokens), tokens_of(added_tokens),
                  space_of(prefix)) {}
 
@@ -169,12 +169,11 @@ class PyEncoder {
     std::vector<std::unique_ptr<Memory>> memories_;
   };
 
-  static Encoder words_of(std::vector<Id> byte_ids, const Merges& merges, const Tokens& wholes, const Tokens& characters,
+  static Encoder words_of(std::vector<Id> byte_ids, const Merges& merges, const Tokens& characters,
                           size_t memory_bytes, std::optional<std::pair<Id, bool>> unknown) {
     Encoder words(std::move(byte_ids), memory_bytes);
     if (unknown) words.set_unknown(unknown->first, unknown->second);
     for (const auto& [left, right, result] : merges) words.add_merge(left, right, result);
-    for (const auto& [word, id] : wholes) words.add_whole(string_of(word), id);
     for (const auto& [character, id] : characters) {
       check_word(bytes_of(character.ptr()));
       words.add_character(string_of(character), id);
@@ -259,12 +258,12 @@ class PyEncoder {
 
 void bind_encoder(nb::module_& m) {
   nb::class_<PyEncoder>(m, "Encoder")
-      .def(nb::init<std::vector<Id>, const Merges&, const Tokens&, std::optional<TextEncoder::Cutter>,
+      .def(nb::init<std::vector<Id>, const Merges&, std::optional<TextEncoder::Cutter>,
                     const std::vector<nb::bytes>&, size_t, const Tokens&, const Tokens&, int,
                     std::optional<std::pair<Id, bool>>>(),
-           nb::arg("byte_ids"), nb::arg("merges"), nb::arg("wholes"), nb::arg("scanner").none(), nb::arg("special_tokens"),
+           nb::arg("byte_ids"), nb::arg("merges"), nb::arg("scanner").none(), nb::arg("special_tokens"),
            nb::arg("memory_bytes"), nb::kw_only(), nb::arg("characters") = Tokens(), nb::arg("added_tokens") = Tokens(),
-           nb::arg("prefix") = 0, nb::arg("unknown") = std::nullopt, nb::keep_alive<1, 5>())
+           nb::arg("prefix") = 0, nb::arg("unknown") = std::nullopt, nb::keep_alive<1, 4>())
       .def(nb::init<const PyVocabulary&, std::vector<Id>, bool, bool, std::optional<TextEncoder::Cutter>,
                     const std::vector<nb::bytes>&, size_t, const Tokens&, int, std::optional<std::pair<Id, bool>>>(),
            nb::arg("vocabulary"), nb::arg("byte_ids"), nb::arg("by_characters"), nb::arg("takes_words"),

@@ -4,7 +4,6 @@
 
 #include "neighbours.h"
 #include "python.h"
-#include "vocabulary.h"
 
 namespace hf_sgpe {
 namespace {

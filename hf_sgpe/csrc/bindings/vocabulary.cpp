@@ -133,21 +133,27 @@ std::optional<Ends> places_in(nb::bytes file) {
   return Ends{vocab.start, vocab.end, merges.start, merges.end};
 }
 
-std::optional<ModelFile> read(nb::bytes file, const Ends& places, bool by_characters, const std::vector<std::string>& added) {
+std::optional<ModelFile> read(nb::bytes file, const Ends& places, bool by_characters) {
   const std::string_view text = view_of(file.ptr());
   if (!std::is_sorted(places.begin(), places.begin() + 2) || !std::is_sorted(places.begin() + 2, places.end()) ||
       std::max(places[1], places[3]) > text.size())
     throw std::invalid_argument("the places are not in the file");
-  ModelFile model(by_characters, {added.begin(), added.end()});
+  ModelFile model(by_characters);
   const auto part = [&](size_t first) { return text.substr(places[first], places[first + 1] - places[first]); };
   nb::gil_scoped_release release;
   return model.read(part(0), part(2)) ? std::optional(std::move(model)) : std::nullopt;
 }
 
+// None if merges use one of the strings that are left out, or if two tokens have the same id.
 std::optional<PyVocabulary> finish(ModelFile& self, const std::vector<std::string>& left_out) {
-  Vocabulary vocabulary;
-  if (!self.finish(left_out, vocabulary)) return std::nullopt;
-  return PyVocabulary(std::move(vocabulary));
+  Vocabulary made;
+  if (!self.finish(left_out, made)) return std::nullopt;
+  PyVocabulary finished(std::move(made));
+  const Vocabulary& vocabulary = finished.vocabulary();
+  const auto same = [&](int32_t a, int32_t b) { return vocabulary.id(a) == vocabulary.id(b); };
+  const auto& places = finished.by_id();
+  if (std::adjacent_find(places.begin(), places.end(), same) != places.end()) return std::nullopt;
+  return finished;
 }
 
 }  // namespace
@@ -168,9 +174,9 @@ void bind_vocabulary(nb::module_& m) {
       .def("__setstate__", &set_state);
   nb::class_<ModelFile>(m, "ModelFile")
       .def_static("places_in", &places_in, nb::arg("file"))
-      .def_static("read", &read, nb::arg("file"), nb::arg("places"), nb::arg("by_characters"), nb::arg("added"))
+      .def_static("read", &read, nb::arg("file"), nb::arg("places"), nb::arg("by_characters"))
       .def("find", &ModelFile::find, nb::arg("text"))
-      .def("merged_texts", &ModelFile::merged_texts)
+      .def("merged_among", &ModelFile::merged_among, nb::arg("strings"))
       .def("finish", &finish, nb::arg("left_out"))
       .def("__len__", &ModelFile::size)
       .def_prop_ro("others", &ModelFile::others);

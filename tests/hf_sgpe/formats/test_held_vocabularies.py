@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.kernels, needs_native]
 
 TEXT = "ශ්‍රී ලංකා the lower lowest\n\t12 <|a|> é€😀 ▁x "
 BYTES = BPETokenizer.train_from_iterator([TEXT * 3], 300, special_tokens=["<|a|>", "<|the|>"])
+SMALL = BPETokenizer.train_from_iterator([TEXT], 256)
 CHARACTERS = character_tokenizer([TEXT * 3], size=330, added=["the"])
 CONTENTS = {
     "bytes": tokenizer_json.to_dict(BYTES.data),
@@ -139,3 +141,12 @@ def change(source, content, model, names):
         content[source.choice(PARTS)] = None
     else:
         model["vocab"] = dict(source.sample(sorted(vocab.items(), key=str), len(vocab)))
+
+
+def test_merges_of_another_held_vocabulary_are_checked(tmp_path):
+    folders = (written(tmp_path / f"{kind}.json", json.dumps(CONTENTS[kind])) for kind in ("bytes", "whole words"))
+    first, second = map(loading.read, folders)
+    small = loading.read(written(tmp_path / "small.json", json.dumps(tokenizer_json.to_dict(SMALL.data))))
+    assert replace(first, merges=second.merges) == first
+    with pytest.raises(SGPEError, match=r"merge \d+ uses .+, which is not in the vocabulary"):
+        replace(small, merges=first.merges)

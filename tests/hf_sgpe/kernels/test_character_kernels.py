@@ -70,7 +70,6 @@ class Vocabulary(NamedTuple):
         return _native.Encoder(
             range(256),
             self.triples,
-            [],
             scanner,
             [],
             1 << 18,
@@ -150,7 +149,7 @@ def byte_encoder(added, special=()):
     ids = {token: 256 + place for place, token in enumerate(sorted(added))}
     encoded = [(token.encode(), id) for token, id in ids.items()]
     scanner = _native.Scanner("gpt2", [], [])
-    return _native.Encoder(range(256), [], [], scanner, [token.encode() for token in special], 0, added_tokens=encoded), ids
+    return _native.Encoder(range(256), [], scanner, [token.encode() for token in special], 0, added_tokens=encoded), ids
 
 
 @given(st.sets(st.text("ab<\n\0中\uffff", min_size=1, max_size=5), max_size=12), st.text("ab<\n\0中\uffff", max_size=300))
@@ -205,9 +204,7 @@ def test_characters_without_a_token_stay_together(known, tokens, text):
         assert native.split(text) == neighbours.cut(text)
     ids = {letter.encode(): 300 + ord(letter) for letter in known}
     for unknown in (None, (7, False), (7, True)):
-        encoder = _native.Encoder(
-            [-1] * 256, [], [], None, [], 0, characters=list({**ids, b"\x00": 1}.items()), unknown=unknown
-        )
+        encoder = _native.Encoder([-1] * 256, [], None, [], 0, characters=list({**ids, b"\x00": 1}.items()), unknown=unknown)
         expected = symbols(text.encode(), {**ids, b"\x00": 1}, [-1] * 256, unknown)
         assert list(encoder.merge_words([text.encode()])) == [[id for id in expected if id >= 0]]
 
@@ -217,7 +214,7 @@ def test_wrong_arguments_are_refused():
 
     def refused(message, byte_ids=range(256), merges=(), **arguments):
         with pytest.raises(ValueError, match=message):
-            _native.Encoder(byte_ids, merges, [], None, [], 0, **arguments)
+            _native.Encoder(byte_ids, merges, None, [], 0, **arguments)
 
     refused("must be the UTF-8 of one code point", characters=[(b"", 1)])
     refused("must be the UTF-8 of one code point", characters=[(b"ab", 1)])
