@@ -31,7 +31,7 @@ from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.learning.extension.extension_config import parse_new_tokens
 from hf_sgpe.learning.finetuning_options import TextOptions, TrainingRun
-from hf_sgpe.weights.model_loading import load_causal_model, load_config, load_tokenizer
+from hf_sgpe.weights.model_loading import check_causal, load_causal_model, load_config, load_tokenizer
 from trainers.language_models.language_model import collate
 from trainers.language_models.scoring import PROGRESS_FILE, beginning_of, score_model
 from trainers.language_models.training_rows import TrainingRows, check_corpus, read_rows
@@ -91,6 +91,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     check_settings(out, settings)
     check_resumable(out / MODEL, {name: getattr(given, name) for name in _OF_TRAINING})
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
+    check_causal(given.base)
     folder = TokenizerFolder.read(given.base)
     check_length(load_config(given.base), given.length, given.base)
     out.mkdir(parents=True, exist_ok=True)

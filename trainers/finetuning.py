@@ -9,6 +9,7 @@ from typing import Any
 
 from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.learning.finetuning_options import Finetuning
+from hf_sgpe.weights.model_loading import check_causal
 from trainers.language_models.language_model import collate, small_llama
 from trainers.language_models.run_arguments import check_run, fitted_model, load_tokenizers
 from trainers.language_models.training_rows import check_corpus, read_rows
@@ -31,7 +32,9 @@ def finetune(args: Finetuning, *, show: Callable[[str], None] = print) -> dict[s
     args.check()
     check_corpus(args)
     check_run(args)
-    if not args.model:
+    if args.model:
+        check_causal(str(args.model))
+    else:
         small_llama(1, **args.new_model(), length=args.length)  # raises errors for wrong options
     tokenizer, own = load_tokenizers(args)
     held_out = {name: one.texts() for name, one in read_held_out(args.eval, text_field=args.text_field).items()}

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.zawgyi_files import warn_of_zawgyi
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.evaluation.runtimes import warn_of_class
+from hf_sgpe.evaluation.piece_checks import check_same_pieces, hard_texts, written_class
+from hf_sgpe.evaluation.runtimes import sample_lines, warn_of_class
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.overwriting import check_new_folder
+from hf_sgpe.formats.folder_of_any_kind import read_folder
+from hf_sgpe.formats.piece_folder import PieceFolder
+from hf_sgpe.formats.tokenizer_files import TokenizerFiles
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import Extension
-from hf_sgpe.learning.extension.extension_config import ExtensionConfig
+from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig, cut_scripts
+from hf_sgpe.learning.extension.piece_extending import PieceExtension, extend_pieces, word_splitting
+from hf_sgpe.splitting.scripts.script_registry import names_of
+from hf_sgpe.splitting.splitting import Splitting
+from trainers.counting.parallel_counting import count_corpus
+from trainers.tokenizers.learning_progress import learning_bars
 from trainers.tokenizers.recipes import choose_split, find_scripts, where_it_runs
 from trainers.tokenizers.tokenizer_extender import Cost, TokenizerExtender, cost_of, extended_folder
+
+# Number of texts of the corpus for which AutoTokenizer is compared with the written file.
+_COMPARED = 200
 
 
 @dataclass(frozen=True)
@@ -26,27 +39,31 @@ class Extended:
     """An extended tokenizer with the settings and the effect of its extension.
 
     Attributes:
-        base: The base, without the tokens that were removed first.
         folder: The files of the extended tokenizer.
         config: The settings of the extension, with the scripts and the split that were chosen.
         removed_scripts: The scripts whose tokens were removed first.
         removed_tokens: Number of these tokens.
         cost: The average number of tokens for a unit of text, before and after.
-        runs: Sentences about the runtimes that return the same ids.
+        runs: Sentences about the runtimes that return the same ids, or the class with which ``AutoTokenizer`` does.
+        split: A sentence about the split of the extended tokenizer, or an empty string if it looks up pieces.
+        own_split: Whether a new split was put before the split of the base.
+        freed_names: Number of reserved tokens whose ids belong to new tokens.
     """
 
-    base: TokenizerFolder
-    folder: TokenizerFolder
-    extension: Extension
+    folder: TokenizerFiles
+    extension: Extension | PieceExtension
     config: ExtensionConfig
     removed_scripts: tuple[str, ...]
     removed_tokens: int
     cost: Cost
     runs: str
+    split: str = ""
+    own_split: bool = False
+    freed_names: int = 0
 
 
 def extend(
-    base: str | os.PathLike[str] | TokenizerFolder,
+    base: str | os.PathLike[str] | TokenizerFolder | PieceFolder,
     corpus: Files,
     out: str | os.PathLike[str],
     *,
@@ -69,16 +86,19 @@ def extend(
         workers: As in `TokenizerExtender`.
         **settings: Further arguments of `ExtensionConfig`, such as ``new_tokens``.
     """
-    folder = base if isinstance(base, TokenizerFolder) else TokenizerFolder.read(base)
+    folder = base if isinstance(base, TokenizerFiles) else read_folder(base)
     out, source = Path(out), Path(folder.name).resolve()
     if (out / "tokenizer.json").exists() and out.resolve() in (source, source.parent):
         raise SGPEError(f"{out} is the tokenizer to extend: name another folder")
     check_new_folder(out, overwrite=overwrite)
     folder.check_target(out)
-    warn_of_class(folder.name, folder.data)
     corpus = Corpus.of(corpus)
     warn_of_zawgyi(corpus)
     scripts = find_scripts(corpus, script, "hybrid", for_extension=True)
+    warn_of_class(folder.name, folder if isinstance(folder, PieceFolder) else folder.data)
+    if isinstance(folder, PieceFolder):
+        given = {"replace_script": list(replace_script), "runs_in": list(runs_in)}
+        return _with_pieces(folder, corpus, out, {**settings, **scripts, "weights": corpus.weights}, given, workers)
     whole = folder.data
     removed: tuple[str, ...] = ()
     if replaced := list(replace_script):
@@ -94,5 +114,54 @@ def extend(
         extended = extended_folder(folder, extension)
         extended.check_target(out)  # it may have no tokenizer.model
         extended.write(temporary)
+    before, after = folder.data.splitting, extended.data.splitting
+    return Extended(
+        extended,
+        extension,
+        config,
+        removed,
+        whole.vocab_size - folder.data.vocab_size,
+        cost_of(extension, config.scripts, corpus.beginning()),
+        runs,
+        _split_sentence(after, config.scripts, own=after.regexes != before.regexes, runs_in=runs_in),
+        after.regexes != before.regexes,
+        len(folder.data.added_ids) - len(extended.data.added_ids),
+    )
+
+
+def _split_sentence(splitting: Splitting, scripts: Sequence[str], *, own: bool, runs_in: Iterable[str]) -> str:
+    if own:
+        return "A new split, put before the old one, keeps these words whole"
+    if cut := cut_scripts(splitting, scripts):
+        remedy = "" if list(runs_in) else ": --own-split keeps them whole"
+        return f"The split is unchanged and cuts words of {names_of(cut)}{remedy}"
+    return "The split is unchanged and keeps these words whole"
+
+
+def _with_pieces(
+    folder: PieceFolder,
+    corpus: Corpus,
+    out: Path,
+    settings: dict[str, Any],
+    given: dict[str, list[str]],
+    workers: int | None,
+) -> Extended:
+    """Extend a Unigram or WordPiece tokenizer. See `extend`."""
+    config = ExtensionConfig(**settings)
+    unfit = {**vars(config), **given, "own_split": config.own_split is not None}
+    for option in ("own_split", "reuse_ids", "reuse_reserved", "replace_script", "runs_in"):
+        if unfit[option]:
+            raise SGPEError(
+                f"{folder.name} is a {folder.kind} tokenizer, which cannot be extended with {option}: leave it out"
+            )
+    counts = count_corpus(corpus, word_splitting(config), workers=workers)
+    total = None if config.new_tokens == AUTO else int(config.new_tokens)
+    with learning_bars(None, "Learning", total) as observer:
+        extension = extend_pieces(folder, counts, config, observer=observer)
+    texts = [*sample_lines(), *hard_texts(config.scripts), *islice(corpus.beginning(), _COMPARED)]
+    check_same_pieces(extension, config.scripts, texts)
+    with atomic_directory(out) as temporary:
+        extension.tokenizer.write(temporary)
+        runs = written_class(extension.tokenizer, temporary, texts)
     cost = cost_of(extension, config.scripts, corpus.beginning())
-    return Extended(folder, extended, extension, config, removed, whole.vocab_size - folder.data.vocab_size, cost, runs)
+    return Extended(extension.tokenizer, extension, config, (), 0, cost, runs)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.input_lines import stdin_lines, well_formed
 from hf_sgpe.cli.tokenizer_options import TokenizerFirst, baseline_option, named_tokenizers, overwrite_option
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.files.unreadable import why_not_text
 from hf_sgpe.terminal.options import arguments, option
 from hf_sgpe.terminal.printing import report
@@ -45,7 +46,6 @@ def encode(given: _EncodeOptions, as_json: Json = False) -> None:
     With --html, --baseline adds the tokens of other tokenizers to the page.
     """
     from hf_sgpe.files.overwriting import check_new_file
-    from hf_sgpe.tokenizer import BPETokenizer
 
     name, texts, further = given.tokenizer_and_rest(given.text)
     texts = [*texts, *([] if given.older_text is None else [given.older_text])]
@@ -59,18 +59,33 @@ def encode(given: _EncodeOptions, as_json: Json = False) -> None:
         return
     if further or given.baseline:
         raise SGPEError("several tokenizers can be shown only with --html: add --html FILE, or name one tokenizer")
-    loaded = BPETokenizer.from_pretrained(name)
+    encode_line, text_of = _functions_of(name, given)
     lines: Iterable[str] = [_text_of(given.file)] if given.file else well_formed(texts) or stdin_lines()
     for line in lines:
-        ids = loaded.encode(line, add_special_tokens=given.add_special_tokens, allowed_special=given.special)
-        shows = as_json or given.show_tokens
-        tokens = [loaded.token_bytes(id).decode(errors="replace") for id in ids] if shows else []
+        ids = encode_line(line)
+        tokens = list(map(text_of, ids)) if as_json or given.show_tokens else []
         if as_json:
             print(json.dumps({"text": line, "ids": ids, "tokens": tokens}, ensure_ascii=False))
         else:
             print(*ids)
             if given.show_tokens:
                 print(json.dumps(tokens, ensure_ascii=False))
+
+
+def _functions_of(name: str, given: _EncodeOptions) -> tuple[Callable[[str], list[int]], Callable[[int], str]]:
+    """Return the function that encodes a line, and the function that returns the text of a token."""
+    from hf_sgpe.formats.piece_folder import read_pieces
+    from hf_sgpe.tokenizer import BPETokenizer
+
+    try:
+        loaded = BPETokenizer.from_pretrained(name)
+    except NotByteLevelError:
+        if (pieces := read_pieces(name)) is None:
+            raise
+        with_special, add = given.special == "all", given.add_special_tokens
+        return partial(pieces.encode, with_special=with_special, add_special_tokens=add), pieces.text_of
+    encode_line = partial(loaded.encode, allowed_special=given.special, add_special_tokens=given.add_special_tokens)
+    return encode_line, lambda id: loaded.token_bytes(id).decode(errors="replace")
 
 
 def _text_of(file: Path) -> str:

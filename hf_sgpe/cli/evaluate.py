@@ -123,6 +123,7 @@ _COLUMNS = {
     "cut_letter_share": ("cut letters", "{:.3%}"),
     "cut_cluster_share": ("cut clusters", "{:.3%}"),
     "fallback_rate": ("fallback", "{:.3%}"),
+    "unknown_share": ("unknown", "{:.3%}"),
     "parity": ("parity", "{:.3f}"),
     "bits_per_byte": ("bits/byte", "{:.4f}"),
 }
@@ -132,6 +133,8 @@ def _print_results(results: list[dict[str, Any]]) -> None:
     columns = {measure: column for measure, column in _COLUMNS.items() if measure in results[0]}
     if all(row["tokens_per_word"] is not None for row in results):  # all text has spaces between words
         del columns["tokens_per_character"]
+    if all(row["unknown_share"] is None for row in results):  # no tokenizer has an unknown token
+        del columns["unknown_share"]
     files = {row["file"] for row in results}
     is_short = len({Path(file).name for file in files}) == len(files)
     rows, previous = [], ""

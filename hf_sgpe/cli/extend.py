@@ -11,7 +11,7 @@ from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.corpus_options import WEIGHT, CorpusOptions, runs_in_option, script_option
 from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP, overwrite_option
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.extension.extension_config import ExtensionConfig, cut_scripts, parse_new_tokens
+from hf_sgpe.learning.extension.extension_config import ExtensionConfig, parse_new_tokens
 from hf_sgpe.splitting.scripts.script_registry import names_of
 from hf_sgpe.terminal.options import Given, argument, option, option_list, options_of
 from hf_sgpe.terminal.printing import print_table, report
@@ -121,45 +121,38 @@ def _curve_files(out: str) -> tuple[Path, Path]:
 
 
 def _facts(given: _ExtendOptions, result: Extended) -> dict[str, Any]:
-    data, cost = result.extension.tokenizer, result.cost
+    cost = result.cost
     return {
         "out": given.out,
         "base": given.base,
-        "tokens": data.vocab_size,
+        "tokens": result.extension.tokenizer.vocab_size,
         "new_tokens": result.extension.new_tokens,
         "removed_tokens": result.removed_tokens,
         "unit_tokens": result.extension.unit_tokens,
-        "highest_id": max(*data.vocab.values(), *data.byte_tokens),
+        "highest_id": result.extension.highest_id,
         "scripts": list(result.config.scripts),
-        "own_split": _is_own_split(result),
+        "own_split": result.own_split,
         "where_it_runs": result.runs,
         f"tokens_per_{cost.unit}": {"before": cost.before, "after": cost.after},
+        **({"words_with_unknown_text": dict(zip(("before", "after"), cost.unknown, strict=True))} if cost.unknown else {}),
     }
 
 
-def _is_own_split(result: Extended) -> bool:
-    return result.extension.tokenizer.splitting.regexes != result.base.data.splitting.regexes
-
-
 def _summary(given: _ExtendOptions, result: Extended) -> str:
-    extension, data, cost = result.extension, result.extension.tokenizer, result.cost
+    extension, cost = result.extension, result.cost
     scripts = names_of(result.config.scripts)
-    if _is_own_split(result):
-        split = "A new split, put before the old one, keeps these words whole"
-    elif cut := cut_scripts(data.splitting, result.config.scripts):
-        split = f"The split is unchanged and cuts words of {names_of(cut)}"
-        split += "" if given.runs_in else ": --own-split keeps them whole"
-    else:
-        split = "The split is unchanged and keeps these words whole"
     instead = ""
     if result.removed_scripts:
         instead = f" without {result.removed_tokens:,} tokens of {names_of(result.removed_scripts)}"
-    reserved = len(result.base.data.added_ids) - len(data.added_ids)
-    names = f", except the names of {reserved:,} reserved tokens" if reserved else ""
+    split = f"{result.split}. " if result.split else ""
+    names = f", except the names of {result.freed_names:,} reserved tokens" if result.freed_names else ""
+    unknown = ""
+    if cost.unknown:
+        unknown = f" {cost.unknown[0]:.1%} of these words contained unknown text; now {cost.unknown[1]:.1%} do."
     return (
         f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}{instead}, {extension.unit_tokens:,} of them "
         f"for letters and syllables of {scripts}. {_UNITS[cost.unit].format(scripts)} take {cost.after:.2f} tokens on "
-        f"average instead of {cost.before:.2f}. {split}. Text without a character of "
+        f"average instead of {cost.before:.2f}.{unknown} {split}Text without a character of "
         f"{names_of([*result.config.scripts, *result.removed_scripts])} keeps its ids{names}.\n"
         f"{result.runs}"
     )

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe import kernels
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.input_lines import well_formed
 from hf_sgpe.cli.tokenizer_options import TokenizerFirst
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.printing import print_facts, print_json
+
+if TYPE_CHECKING:
+    from hf_sgpe.formats.piece_folder import PieceFolder
 
 # Up to `_MOST_SHOWN` tokens are all shown. If there are more, only the first `_SHOWN` are shown.
 _MOST_SHOWN, _SHOWN = 12, 6
@@ -70,9 +74,16 @@ def _versions() -> dict[str, Any]:
 
 def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
     from hf_sgpe.evaluation.runtimes import warn_of_class
+    from hf_sgpe.formats.piece_folder import read_pieces
     from hf_sgpe.tokenizer import BPETokenizer
 
-    loaded = BPETokenizer.from_pretrained(tokenizer)
+    try:
+        loaded = BPETokenizer.from_pretrained(tokenizer)
+    except NotByteLevelError:
+        if (pieces := read_pieces(tokenizer)) is None:
+            raise
+        warn_of_class(tokenizer, pieces)
+        return _facts_of_pieces(pieces, sample_text)
     warn_of_class(tokenizer, loaded.data)
     facts: dict[str, Any] = {
         "tokenizer": tokenizer,
@@ -99,10 +110,7 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         facts["balance"] = loaded.metadata["balance"]
     if training:
         facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
-    for number, note in enumerate(loaded.metadata.get("extensions", ()), 1):
-        facts["extended from" if number == 1 else f"extended again ({number})"] = {
-            name: note[name] for name in ("base", "scripts", "new_tokens", "word_counts") if name in note
-        }
+    facts |= _extensions_in(loaded.metadata)
     if dropped := [name for note in loaded.metadata.get("trimmed", ()) for name in note["scripts"]]:
         facts["without the scripts"] = dropped
     if unused := sum(note.get("unused", 0) for note in loaded.metadata.get("trimmed", ())):
@@ -111,4 +119,30 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         ids = loaded.encode(*well_formed([sample_text]))
         facts |= {"sample text": sample_text, "sample ids": ids, "sample tokens": loaded.convert_ids_to_tokens(ids)}
         facts["sample comes back"] = loaded.decode(ids) == sample_text
+    return facts
+
+
+def _facts_of_pieces(pieces: PieceFolder, sample_text: str | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "tokenizer": pieces.name,
+        "tokens": pieces.vocab_size,
+        "kind": f"{pieces.kind}: looks up pieces, and does not merge",
+        "special tokens": pieces.added,
+        "unknown token": None if pieces.unknown is None else pieces.text_of(pieces.unknown),
+        "model max length": pieces.settings.get("model_max_length") or "any",
+        **_extensions_in(pieces.settings.get("sgpe") or {}),
+    }
+    if sample_text is not None:
+        ids = pieces.encode(*well_formed([sample_text]))
+        facts |= {"sample text": sample_text, "sample ids": ids, "sample tokens": list(map(pieces.text_of, ids))}
+        facts["sample has unknown text"] = pieces.unknown in ids
+    return facts
+
+
+def _extensions_in(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    facts = {}
+    for number, note in enumerate(metadata.get("extensions", ()), 1):
+        facts["extended from" if number == 1 else f"extended again ({number})"] = {
+            name: note[name] for name in ("base", "scripts", "new_tokens", "word_counts") if name in note
+        }
     return facts

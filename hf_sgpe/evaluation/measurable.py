@@ -35,10 +35,12 @@ class Measurable:
     Attributes:
         encode: Function that returns two lists for a text: the ids of its tokens, and the byte offsets at which they end.
         vocab_size: Number of tokens, including special tokens; 0 if it is unknown.
+        unknown: Id of the token that replaces text without tokens, or None if there is no such token.
     """
 
     encode: Callable[[str], tuple[list[int], list[int]]]
     vocab_size: int
+    unknown: int | None = None
 
     def __call__(self, text: str) -> list[int]:
         return self.encode(text)[1]
@@ -124,7 +126,7 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
         ends = list(accumulate(map(lengths.__getitem__, ids)))
         return ids, _places_in(text, tokenizer.data.normalization, ends) if tokenizer.by_characters else ends
 
-    return Measurable(encode, tokenizer.vocab_size)
+    return Measurable(encode, tokenizer.vocab_size, tokenizer.data.unknown_id)
 
 
 def _places_in(text: str, normalization: Normalization, ends: Sequence[int]) -> list[int]:
@@ -166,4 +168,6 @@ def _foreign(content: str, where: str) -> Measurable:
             ends.append(starts[end - 1] + 1 if next_start < end else starts[end])
         return encoded.ids, ends
 
-    return Measurable(encode, tokenizer.get_vocab_size())
+    model = json.loads(content)["model"]
+    unknown = model["unk_id"] if "unk_id" in model else tokenizer.token_to_id(model.get("unk_token") or "")
+    return Measurable(encode, tokenizer.get_vocab_size(), unknown)

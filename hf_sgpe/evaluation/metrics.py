@@ -57,6 +57,7 @@ class Evaluation:
         clusters: Number of extended grapheme clusters with a letter, mark or emoji outside ASCII.
         cut_clusters: Number of the ``clusters`` that are cut.
         fallback_tokens: Number of tokens whose bytes are not valid UTF-8 because a character is incomplete.
+        unknown_bytes: Number of bytes that the unknown token replaces. None if the tokenizer has no unknown token.
         vocab_size: Number of tokens in the vocabulary; 0 if it is unknown.
         whole_words: Number of words that consist only of letters, marks and digits.
         single_words: Number of the ``whole_words`` that are one token.
@@ -79,6 +80,7 @@ class Evaluation:
     clusters: int = 0
     cut_clusters: int = 0
     fallback_tokens: int = 0
+    unknown_bytes: int | None = None
     vocab_size: int = 0
     whole_words: int = 0
     single_words: int = 0
@@ -134,6 +136,11 @@ class Evaluation:
     def fallback_rate(self) -> float | None:
         """Share of the tokens that contain only a part of a character, 0 to 1."""
         return self.fallback_tokens / self.tokens if self.tokens else None
+
+    @property
+    def unknown_share(self) -> float | None:
+        """Share of the text's bytes that the unknown token replaces, 0 to 1. Decoding does not restore this text."""
+        return None if self.unknown_bytes is None or not self.bytes else self.unknown_bytes / self.bytes
 
     @property
     def single_token_words(self) -> float | None:
@@ -240,7 +247,7 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
     """
     trie = LinguisTrie(SCRIPTS, whole_clusters=True)
     form = measurable(tokenizer)
-    result = Evaluation(vocab_size=form.vocab_size)
+    result = Evaluation(vocab_size=form.vocab_size, unknown_bytes=None if form.unknown is None else 0)
     for line in only_texts(lines):
         text = normalized(line)
         ids, ends = form.encode(text)
@@ -256,6 +263,9 @@ def evaluate(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast, lines: Ite
                 result.fallback_tokens += number
             else:
                 result.token_lengths[length] += number
+        if result.unknown_bytes is not None:
+            spans = zip(ids, pairwise([0, *ends]), strict=True)
+            result.unknown_bytes += sum(stop - start for id, (start, stop) in spans if id == form.unknown)
         result._add_words(text, ends)
         result._add_clusters(text, ends)
         if ids:

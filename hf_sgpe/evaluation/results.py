@@ -149,6 +149,7 @@ MEASURES = tuple(
             "evenness of the use of tokens: their entropy (order 2.5) divided by its maximum",
         ),
         ("vocabulary_used", "vocabulary used", "%", "share of the vocabulary that occurs in the text"),
+        ("unknown_share", "unknown", "%", "share of the text that the unknown token replaces: this text is lost"),
     )
 )
 FERTILITY, PER_CHARACTER, PARITY, CUT_SYLLABLES, CUT_CLUSTERS, FALLBACK = (MEASURES[place] for place in (0, 1, 2, 5, 7, 8))

@@ -21,6 +21,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.auto_tokenizer import folder_for_auto_tokenizer, may_be_overridden, read_with_auto_tokenizer
 from hf_sgpe.formats import llama_cpp_characters, model_vocab, tiktoken
 from hf_sgpe.formats.llama_cpp_pre_tokenizers import PreTokenizer, of_patterns
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.splitting.normalization import NFC, prepare, well_formed
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
@@ -172,7 +173,7 @@ def check_runtimes(
     chosen = None if names is None else set(names)
     # Runtimes treat the text of special tokens differently, and reject lone surrogates.
     special = any_of(frozenset(tokenizer.special_tokens) | frozenset(tokenizer.added_tokens))
-    tried = [line for line in map(well_formed, _sample_lines() if lines is None else lines) if not special.search(line)]
+    tried = [line for line in map(well_formed, sample_lines() if lines is None else lines) if not special.search(line)]
     expected = tokenizer.encode_batch(tried)
     with TemporaryDirectory() as folder:
         tokenizer.save(folder)
@@ -188,19 +189,20 @@ def check_runtimes(
                 yield _tried(runtime, version, tokenizer, Path(folder), tried, expected)
 
 
-def warn_of_class(path_or_repo: str | os.PathLike[str], tokenizer: TokenizerData) -> None:
+def warn_of_class(path_or_repo: str | os.PathLike[str], tokenizer: TokenizerData | PieceFolder) -> None:
     """Log a warning if ``AutoTokenizer`` encodes sample lines to other ids than ``tokenizer``, which was read from the same
     folder.
     """
     folder = folder_for_auto_tokenizer(path_or_repo)
     if folder is None or not may_be_overridden(folder):
         return
-    lines = _sample_lines()
+    lines = sample_lines()
     try:
         reading = read_with_auto_tokenizer(folder, lines)
     except SGPEError:  # the command needs only tokenizer.json
         return
-    line = _first_different(lines, reading.ids, BPETokenizer.of(tokenizer).encode_batch(lines))
+    encoder = tokenizer if isinstance(tokenizer, PieceFolder) else BPETokenizer.of(tokenizer)
+    line = _first_different(lines, reading.ids, encoder.encode_batch(lines))
     if line is not None:
         logger.warning(
             "%s: %s, and its ids differ, for example for %r. This command follows tokenizer.json. If the model was trained "
@@ -217,7 +219,7 @@ def stated(tokenizer: BPETokenizer) -> list[tuple[str, Verdict]]:
     return [(runtime.name, runtime.rule(tokenizer.data)) for runtime in RUNTIMES]
 
 
-def _sample_lines() -> list[str]:
+def sample_lines() -> list[str]:
     """Return a greeting in each script, and difficult cases for split patterns, normalizers and byte-level tokenizers."""
     greetings = [script.greeting for script in SCRIPTS.values() if script.greeting]
     return [

@@ -9,6 +9,8 @@ from shlex import quote
 
 from hf_sgpe.errors import SGPEError
 
+MODULES_FILE = "modules.json"
+"""The file in which a sentence-transformers model lists its subfolders."""
 _ADAPTER_FILE = "adapter_config.json"
 _MODEL_FILES = ("*.safetensors", "pytorch_model*.bin", "openvino_model.xml", "config.json")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt", "tekken.json")

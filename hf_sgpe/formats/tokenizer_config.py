@@ -77,8 +77,8 @@ def config_files(
     """Return the texts of ``tokenizer_config.json`` and of the Python file that it may name, keyed by file name.
 
     Args:
-        own_class: Name of the tokenizer class of this package, which needs no Python file. None means the class that every
-            loader knows.
+        own_class: Name of a tokenizer class that needs no Python file, such as that of this package. None means the class
+            that every loader knows.
         model_type: Model type in the ``config.json`` of the same folder. The types in `OVERRULED` need the Python file.
         auto_class: Whether to write the Python file for any model type.
     """

@@ -360,7 +360,9 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments for `TokenizerData` that a ``tokenizer.json`` contains. For errors, see `from_dict`."""
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
-        raise NotByteLevelError(f"its model is {model.get('type')}, not BPE")
+        works = ": of all commands, only info, encode, evaluate, compare-ids, extend, transplant and push work with it"
+        known = works if model.get("type") in ("Unigram", "WordPiece") else ""
+        raise NotByteLevelError(f"its model is {model.get('type')}, not BPE{known}")
     if not isinstance(model.get("ignore_merges", False), bool):
         raise SGPEError("its ignore_merges must be true or false")
     for option in ("continuing_subword_prefix", "end_of_word_suffix", "dropout"):

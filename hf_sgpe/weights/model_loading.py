@@ -58,6 +58,16 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
     return config
 
 
+def check_causal(path_or_repo: str) -> str:
+    """Check that a model is a causal language model, and return the name of the transformers class that loads it."""
+    config = load_config(path_or_repo)
+    name = auto_class(config)
+    if config.is_encoder_decoder or not name.endswith(_GENERATES):
+        reason = "this model has an encoder" if config.is_encoder_decoder else f"this model is of class {name or 'none'}"
+        raise SGPEError(f"{path_or_repo}: only causal language models can predict text, but {reason}")
+    return name
+
+
 def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
     """Load a causal language model of any class. All weights must be in the files, because transformers would give random
     values to missing weights.
@@ -65,11 +75,7 @@ def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedMode
     import torch
     import transformers
 
-    config = load_config(path_or_repo)
-    name = auto_class(config)
-    if config.is_encoder_decoder or not name.endswith(_GENERATES):
-        reason = "this model has an encoder" if config.is_encoder_decoder else f"this model is of class {name or 'none'}"
-        raise SGPEError(f"{path_or_repo}: only causal language models can predict text, but {reason}")
+    name = check_causal(path_or_repo)
     with _loading(path_or_repo):
         model, loading_info = getattr(transformers, name).from_pretrained(
             path_or_repo, dtype=dtype or torch.float32, output_loading_info=True, trust_remote_code=False

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.evaluation.languages import language_in_name
 from hf_sgpe.files.atomic import write_text
+from hf_sgpe.files.folder_contents import MODULES_FILE
 from hf_sgpe.files.hub import check_name, download, split_name
 from hf_sgpe.files.json_files import optional_json, read_json
+from hf_sgpe.formats.piece_folder import PieceFolder, read_pieces
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.weights.safetensors_files import INDEX_FILE, WEIGHTS_FILE
 from hub_cards.cards.seal import CARD_FILE, CARD_MARK, seal
@@ -18,6 +21,19 @@ from hub_cards.cards.tokenizer_card import check_card, check_metadata
 from hub_cards.markup import listed, render
 
 MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
+SENTENCES = "SentenceTransformer"
+"""The class that loads a folder with `MODULES_FILE`."""
+
+# The Hub's task of a model, keyed by the end of the name of its class.
+_TASKS = {
+    "AutoModelForCausalLM": "text-generation",
+    "WhisperForConditionalGeneration": "automatic-speech-recognition",
+    "AutoModelForSeq2SeqLM": "text2text-generation",
+    "ForMaskedLM": "fill-mask",
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    SENTENCES: "sentence-similarity",
+}
 
 # Metadata fields that a model inherits from the card of its base model.
 _INHERITED = ("license", "license_name", "license_link", "language")
@@ -36,6 +52,16 @@ _SIZES: dict[str, tuple[str, str, float]] = {
 }
 
 
+def tokenizer_in(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | PieceFolder:
+    """Return the tokenizer of a model, for its size and its seal."""
+    try:
+        return BPETokenizer.from_pretrained(path_or_repo)
+    except NotByteLevelError:
+        if (pieces := read_pieces(path_or_repo)) is None:
+            raise
+        return pieces
+
+
 def holds_model(folder: Path) -> bool:
     """Return whether a folder has a model: a configuration, and weights as safetensors or in PyTorch's format."""
     weights = (WEIGHTS_FILE, INDEX_FILE, "*.bin")
@@ -46,7 +72,7 @@ def model_readme(
     name: str,
     source: str,
     auto_class: str,
-    tokenizer: BPETokenizer,
+    tokenizer: BPETokenizer | PieceFolder,
     report: Mapping[str, Any],
     metadata: Mapping[str, Any],
     tags: Sequence[str] = (),
@@ -55,7 +81,7 @@ def model_readme(
 
     Args:
         source: Path or ``user/name`` that the code in the card loads.
-        auto_class: The transformers class that loads the model.
+        auto_class: The transformers class that loads the model, or ``SentenceTransformer``.
         report: The content of ``transplant.json``; empty if the model was not transplanted.
         metadata: Known fields of the Hub's metadata: ``language``, ``license``, ``base_model``, ….
     """
@@ -65,8 +91,8 @@ def model_readme(
     if report:
         kinds.append("vocabulary-extension" if report["new_rows"] else "vocabulary-trimming")
     data = ModelCardData(
-        library_name="transformers",
-        pipeline_tag="text-generation" if auto_class == "AutoModelForCausalLM" else None,
+        library_name="sentence-transformers" if auto_class == SENTENCES else "transformers",
+        pipeline_tag=next((task for ending, task in _TASKS.items() if auto_class.endswith(ending)), None),
         tags=list(dict.fromkeys(("hf_sgpe", *kinds, *tags))),
         **metadata,
     )
@@ -179,7 +205,7 @@ def write_model_card(
         The names of the files written.
     """
     path = Path(folder)
-    tokenizer = BPETokenizer.from_pretrained(path)
+    tokenizer = tokenizer_in(path)
     check_card(path, tokenizer, measured=False, replace=replace)
     check_metadata(license, languages)
     for repo in (*datasets, *([base_model] if base_model else ())):
@@ -198,7 +224,9 @@ def write_model_card(
 
 
 def _auto_class(folder: Path) -> str:
-    """Return the transformers class that loads a model, chosen by the architecture in its configuration."""
+    """Return the class that loads a model, chosen by the architecture in its configuration."""
+    if (folder / MODULES_FILE).is_file():
+        return SENTENCES
     config = read_json(folder / MODEL_CONFIG_FILE)
     name = str(next(iter(config.get("architectures") or ()), ""))
     if config.get("is_encoder_decoder"):

@@ -9,6 +9,7 @@ import json
 import re
 
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.tokenizer import BPETokenizer
 
 CARD_FILE, PAGE_FILE = "README.md", "index.html"
@@ -31,7 +32,7 @@ _SEAL = re.compile(
 _RESULTS = "\nmodel-index:"
 
 
-def seal(card: str, tokenizer: BPETokenizer) -> str:
+def seal(card: str, tokenizer: BPETokenizer | PieceFolder) -> str:
     """Return a card with a seal below `CARD_MARK`: the hash of the tokenizer, and the hash of the card's text."""
     hashes = f"<!-- of: {_digest_of(tokenizer)} -->\n<!-- text: {_digest(card)} -->"
     return card.replace(CARD_MARK, f"{CARD_MARK}\n{hashes}", 1)
@@ -46,15 +47,18 @@ def is_generated(card: str) -> bool:
 def is_of_another(card: str, tokenizer: object) -> bool:
     """Return whether a card, edited or not, was generated for another tokenizer."""
     seal = _SEAL.search(card)
-    return seal is not None and not (isinstance(tokenizer, BPETokenizer) and seal["tokenizer"] == _digest_of(tokenizer))
+    return seal is not None and not (
+        isinstance(tokenizer, (BPETokenizer, PieceFolder)) and seal["tokenizer"] == _digest_of(tokenizer)
+    )
 
 
 def is_measured(card: str) -> bool:
     return _RESULTS in card
 
 
-def _digest_of(tokenizer: BPETokenizer) -> str:
-    return _digest(json.dumps(tokenizer_json.to_dict(tokenizer.data), sort_keys=True))
+def _digest_of(tokenizer: BPETokenizer | PieceFolder) -> str:
+    content = tokenizer.content if isinstance(tokenizer, PieceFolder) else tokenizer_json.to_dict(tokenizer.data)
+    return _digest(json.dumps(content, sort_keys=True))
 
 
 def _digest(text: str) -> str:

@@ -20,6 +20,7 @@ from hf_sgpe.evaluation.results import MEASURES, Comparison
 from hf_sgpe.files.atomic import atomic_directory, check_directory
 from hf_sgpe.files.hub import check_name
 from hf_sgpe.files.overwriting import check_new_file
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.cards.facts import Facts
 from hub_cards.cards.seal import (
@@ -113,7 +114,9 @@ def write_card(
     return sorted(files)
 
 
-def check_card(folder: str | os.PathLike[str], tokenizer: BPETokenizer, *, measured: bool, replace: bool = False) -> None:
+def check_card(
+    folder: str | os.PathLike[str], tokenizer: BPETokenizer | PieceFolder, *, measured: bool, replace: bool = False
+) -> None:
     """Check that a new card in ``folder`` would not overwrite a README.md that a person wrote or changed, or a card with
     measurements of the same tokenizer. A card that is ``measured`` may overwrite measurements.
     """

@@ -12,7 +12,7 @@ from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.files.hub import public_name
 from hf_sgpe.formats.tokenizer_json import from_transformers
 from hf_sgpe.tokenizer import BPETokenizer
-from hub_cards.cards.card_of_model import REPORT_FILE, inherited_metadata, model_readme
+from hub_cards.cards.card_of_model import REPORT_FILE, inherited_metadata, model_readme, tokenizer_in
 from hub_cards.cards.seal import CARD_FILE
 from trainers.language_models.scoring import beginning_of, score_model
 
@@ -87,6 +87,5 @@ def report_on(
 
 def report_files(report: Mapping[str, Any], out: Path, auto_class: str, tokenizer: str) -> dict[str, str]:
     """Return the contents of transplant.json and README.md for the model's folder ``out``, keyed by file name."""
-    learned = BPETokenizer.from_pretrained(tokenizer)
-    card = model_readme(out.resolve().name, out.as_posix(), auto_class, learned, report, report["metadata"])
+    card = model_readme(out.resolve().name, out.as_posix(), auto_class, tokenizer_in(tokenizer), report, report["metadata"])
     return {REPORT_FILE: json.dumps(report, indent=1, ensure_ascii=False) + "\n", CARD_FILE: card}

@@ -13,9 +13,12 @@ from tqdm import tqdm
 from hf_sgpe.corpora.measured_text import normalized, words_of
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.learning.extension.extending import Extension
+from hf_sgpe.learning.extension.piece_extending import PieceExtension
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hub_cards.pictures.drawing import LINE, Panel, Picture, Row, colour_of, curve, join, line, mark, text
 from hub_cards.pictures.plots import groups_by_unit, thousands
 
@@ -89,7 +92,7 @@ class ExtensionCurve:
 
 
 def extension_curve(
-    extension: Extension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
+    extension: Extension | PieceExtension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
 ) -> ExtensionCurve:
     """Measure tokens per word with the old tokenizer, and with the extended tokenizer at several numbers of its new tokens.
 
@@ -111,10 +114,16 @@ def extension_curve(
     measured: dict[str, list[float]] = {code: [] for code in lines}
     with tqdm(total=len(sizes) + 1, desc="Measuring", disable=bar_disabled(progress), leave=False) as bar:
         for size in (0, *sizes):
-            tokenizer = BPETokenizer.of(extension.at(size) if size else extension.base)
+            tokenizer = extension.at(size) if size else extension.base
             for code, rows in lines.items():
-                measured[code].append(len(tokenizer.encode_batch_to_numpy(rows)[0]) / units_of[code])
+                measured[code].append(_number_of_tokens(tokenizer, rows) / units_of[code])
             bar.update()
     words = {code: tuple(row) for code, row in measured.items() if spaced[code]}
     characters = {code: tuple(row) for code, row in measured.items() if not spaced[code]}
     return ExtensionCurve((0, *sizes), words, characters)
+
+
+def _number_of_tokens(tokenizer: TokenizerData | PieceFolder, lines: list[str]) -> int:
+    if isinstance(tokenizer, PieceFolder):
+        return sum(map(len, tokenizer.encode_batch(lines)))
+    return len(BPETokenizer.of(tokenizer).encode_batch_to_numpy(lines)[0])

@@ -19,7 +19,7 @@ from hf_sgpe.files.folder_contents import why_no_model
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, HubUnreachableError, check_name, hub_errors
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
-from hf_sgpe.formats.tokenizer_folder import model_rows
+from hf_sgpe.formats.tokenizer_files import model_rows
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
 from hf_sgpe.package import __version__
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches

@@ -234,14 +234,17 @@ class _Tokens:
         decoder = content.get("decoder") or {}
         kinds = {part.get("type") for part in decoder.get("decoders", [decoder])}
         where = f"{name} ({tokenizer.name_or_path})" if tokenizer.name_or_path else name
-        refusal = f"{where} is not byte-level BPE, so its tokens cannot be compared with those of another tokenizer"
-        self.by_characters = model.get("type") == "BPE" and bool(model.get("byte_fallback"))
-        if model.get("type") != "BPE" or not (self.by_characters or "ByteLevel" in kinds):
+        refusal = f"{where} is of an unknown kind, so its tokens cannot be compared with those of another tokenizer"
+        self.kind = "byte-level" if model.get("type") == "BPE" and "ByteLevel" in kinds else model.get("type")
+        if self.kind not in ("byte-level", "BPE", "Unigram", "WordPiece"):
             raise SGPEError(refusal)
         self.added = {token["content"]: token["id"] for token in content["added_tokens"]}
         vocab = model["vocab"]
+        if isinstance(vocab, list):
+            vocab = {piece: id for id, (piece, _) in enumerate(vocab)}
+        self.unknown = model["unk_id"] if "unk_id" in model else vocab.get(model.get("unk_token"))
         # The tokens of bytes are compared by their texts, since a character may be written by the same byte.
-        byte_tokens = {text: vocab[text] for text in _BYTE_TOKENS if text in vocab and self.by_characters}
+        byte_tokens = {text: vocab[text] for text in _BYTE_TOKENS if text in vocab and self.kind != "byte-level"}
         self.added |= byte_tokens
         try:
             self.ordinary = {self._to_bytes(token): id for token, id in vocab.items() if token not in self.added}
@@ -253,14 +256,16 @@ class _Tokens:
         self._backend = backend if is_whole else Tokenizer.from_str(json.dumps(content | cut))
         # If merging the bytes of an added token produces this token, it is also an ordinary token.
         for text in self.added.keys() & vocab.keys() - byte_tokens.keys():
-            token = self._to_bytes(text) if self.by_characters else bytes_spelled(text)
+            token = bytes_spelled(text) if self.kind == "byte-level" else self._to_bytes(text)
             if token and [piece.id for piece in self._backend.model.tokenize(text)] == [vocab[text]]:
                 self.ordinary[token] = vocab[text]
         self.bytes_of = {id: token for token, id in self.ordinary.items()}
         self.bytes_of |= {id: bytes([_BYTE_TOKENS[text]]) for text, id in byte_tokens.items()}
 
     def pieces(self, tokens: Iterable[bytes]) -> list[list[int]]:
-        """Return the ids of the ordinary tokens that spell each of ``tokens``; none if a token cannot be spelled."""
+        """Return the ids of the ordinary tokens that spell each of ``tokens``. If a tokenizer with an unknown token cannot
+        spell a token, these are the ids of the parts that it knows; otherwise, there are none.
+        """
         given = list(tokens)
         # The whole tokenizer encodes the tokens first. If a normalizer, a prefix or a special token interferes, only the
         # merges are used.
@@ -269,14 +274,33 @@ class _Tokens:
         return [self._spelling(token, encoding.ids) for token, encoding in zip(given, encodings, strict=True)]
 
     def _to_bytes(self, token: str) -> bytes:
-        return token.replace(_SPACE, " ").encode() if self.by_characters else string_to_bytes(token)
+        if self.kind == "byte-level":
+            return string_to_bytes(token)
+        if self.kind == "WordPiece":
+            return (token[2:] if token.startswith("##") and token != "##" else f" {token}").encode()
+        return token.replace(_SPACE, " ").encode()
 
     def _spelling(self, token: bytes, ids: list[int]) -> list[int]:
         if self._spells(ids, token):
             return ids
-        text = token.decode(errors="replace").replace(" ", _SPACE) if self.by_characters else bytes_to_string(token)
+        if self.kind == "WordPiece":
+            return self._word_pieces(token.decode(), ids)
+        text = bytes_to_string(token) if self.kind == "byte-level" else token.decode(errors="replace").replace(" ", _SPACE)
         merged = [piece.id for piece in self._backend.model.tokenize(text)]
-        return merged if self._spells(merged, token) else []
+        if self._spells(merged, token):
+            return merged
+        return [] if self.unknown is None else [id for id in merged if id in self.bytes_of and id != self.unknown]
+
+    def _word_pieces(self, token: str, ids: list[int]) -> list[int]:
+        """Return the ids for a token whose ``ids`` at the beginning of a word do not spell it: a part of a word, or a word
+        with unknown characters.
+        """
+        if self.unknown not in ids and self._spells(ids, f" {token}".encode()):
+            first = self.bytes_of[ids[0]][1:]  # in its form inside a word, if there is one
+            return [self.ordinary.get(first, ids[0]), *ids[1:]]
+        begins = token.startswith(" ")
+        forms = [f" {c}" if begins and not place else c for place, c in enumerate(token.removeprefix(" "))]
+        return [self.ordinary[form.encode()] for form in forms if form.encode() in self.ordinary]
 
     def _spells(self, ids: list[int], token: bytes) -> bool:
         return all(id in self.bytes_of for id in ids) and b"".join(map(self.bytes_of.__getitem__, ids)) == token

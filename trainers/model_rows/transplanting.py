@@ -20,11 +20,11 @@ import numpy
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory
-from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.files.folder_contents import MODULES_FILE, why_no_model
 from hf_sgpe.files.hub import download_model
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.overwriting import check_new_folder
-from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.formats.folder_of_any_kind import read_folder
 from hf_sgpe.terminal.command import one_line
 from hf_sgpe.terminal.progress import without_remarks
 from hf_sgpe.weights.model_loading import auto_class, load_tokenizer
@@ -65,7 +65,8 @@ class Transplant:
     Attributes:
         out: The folder of the written model.
         tables: Names of the tensors that have a row for each token, beginning with the embedding.
-        auto_class: The transformers class that loads the model (`hf_sgpe.weights.model_loading.auto_class`).
+        auto_class: The transformers class that loads the model (`hf_sgpe.weights.model_loading.auto_class`), or
+            ``SentenceTransformer``.
         tied: Whether the output uses the same tensor as the embedding.
         drafts: Names of further changed tensors. They have the shape of the embedding, but transformers does not use them.
             An example is a draft head for speculative decoding.
@@ -133,7 +134,7 @@ def transplant(
     check_is_new(out, folder, tokenizer, overwrite=overwrite)
     config = read_json(folder / _CONFIG)
     tensors = stored(folder, any_type=True)
-    new = replace(TokenizerFolder.read(tokenizer), model_type=config.get("model_type"))
+    new = replace(read_folder(tokenizer), model_type=config.get("model_type"))
     new.check_target(out)
     empty = _empty_model(folder)
     numbers = _tables_in(folder, tensors, empty)
@@ -162,6 +163,8 @@ def transplant(
         for file in sorted(set(chain.from_iterable(map(folder.glob, _COPIED)))):
             if file.is_file() and file.name not in _NOT_COPIED:
                 shutil.copyfile(file, temporary / file.name)
+        for module in _modules_in(folder):
+            shutil.copytree(folder / module, temporary / module)
         new.write(temporary)
         per_layer = next((made[name].shape[0] for name in tables if "embed_tokens_per_layer" in name), None)
         _write(temporary / _CONFIG, _with_rows(config, row_map, new_tokenizer, present, per_layer))
@@ -173,7 +176,7 @@ def transplant(
         firsts = {number: name for name, number in reversed(numbers.items())}
         copies = set(tables).difference(firsts.values())
         sizes = size_of_model(folder, copies), size_of_model(temporary, copies)
-        kind = auto_class(empty.config)
+        kind = "SentenceTransformer" if (folder / MODULES_FILE).is_file() else auto_class(empty.config)
         done = Transplant(target, row_map, tables, kind, tied, new_tokenizer, old_tokenizer, drafts, sizes)
         if describe is not None:
             for name, text in describe(replace(done, out=temporary)).items():
@@ -208,6 +211,17 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
         wanted = "give the folder of a model, with config.json and model.safetensors"
         raise SGPEError(f"{model}: {f'holds no model{reason}' if reason else wanted}")
     return folder
+
+
+def _modules_in(folder: Path) -> list[str]:
+    """Return the subfolders with the other modules of a sentence-transformers model, such as ``1_Pooling``."""
+    if not (folder / MODULES_FILE).is_file():
+        return []
+    try:
+        paths = [str(module["path"]) for module in json.loads((folder / MODULES_FILE).read_text(encoding="utf-8"))]
+    except (ValueError, TypeError, KeyError):
+        raise SGPEError(f"{folder / MODULES_FILE} is damaged: it lists no modules with their paths") from None
+    return [path for path in paths if path and Path(path).name == path and (folder / path).is_dir()]
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:

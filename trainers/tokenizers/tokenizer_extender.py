@@ -18,6 +18,7 @@ from hf_sgpe.files.hub import public_name
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer, number_of_tokens
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
+from hf_sgpe.learning.extension.piece_extending import PieceExtension
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.counting.parallel_counting import count_corpus
@@ -103,14 +104,16 @@ class Cost(NamedTuple):
     Attributes:
         unit: ``word`` (between white space), ``character`` (for scripts without spaces between words), or ``piece`` (a
             substring that the split does not cut; this unit is used if there are only word counts and no text).
+        unknown: The share of the words that contain unknown text, before and after. None if all text has tokens.
     """
 
     unit: str
     before: float
     after: float
+    unknown: tuple[float, float] | None = None
 
 
-def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
+def cost_of(extension: Extension | PieceExtension, scripts: Iterable[str], texts: Iterable[str]) -> Cost:
     """Return how many tokens a word with a letter of the scripts has on average, before and after the extension. The two
     numbers are comparable even if the two tokenizers split text differently. Without texts, count the tokens of the pieces
     from which the extension learned.
@@ -123,8 +126,15 @@ def cost_of(extension: Extension, scripts: Iterable[str], texts: Iterable[str]) 
     spaced = all(table.spaced for table in tables)
     units = sum(times * (1 if spaced else len(word)) for word, times in words.items())
     running, times = [f" {word}" for word in words], list(words.values())
-    before, after = (number_of_tokens(data, running, times) / units for data in (extension.base, extension.tokenizer))
-    return Cost("word" if spaced else "character", before, after)
+    unit = "word" if spaced else "character"
+    if isinstance(extension, Extension):
+        before, after = (number_of_tokens(data, running, times) / units for data in (extension.base, extension.tokenizer))
+        return Cost(unit, before, after)
+    encoded = [one.encode_batch(running) for one in (extension.base, extension.tokenizer)]
+    before, after = (sum(len(ids) * n for ids, n in zip(rows, times, strict=True)) / units for rows in encoded)
+    unknown, total = extension.base.unknown, sum(times)
+    old, new = (sum(n for ids, n in zip(rows, times, strict=True) if unknown in ids) / total for rows in encoded)
+    return Cost(unit, before, after, (old, new))
 
 
 def extended_folder(folder: TokenizerFolder, extension: Extension) -> TokenizerFolder:

@@ -61,6 +61,11 @@ class Extension:
         """The number of new tokens in the extended tokenizer."""
         return len(self.tokenizer.vocab) - len(self.base.vocab)
 
+    @property
+    def highest_id(self) -> int:
+        """The highest id of an ordinary token or byte token."""
+        return max(*self.tokenizer.vocab.values(), *self.tokenizer.byte_tokens)
+
     def at(self, new_tokens: int) -> TokenizerData:
         """Return the extended tokenizer with only the first ``new_tokens`` new tokens. Those of letters and syllables are
         always kept. The others follow in the order in which they were learned.

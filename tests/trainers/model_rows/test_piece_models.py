@@ -1,0 +1,166 @@
+"""Models with Unigram, WordPiece, and BPE with an unknown token: transplanted, they give the same results for other text."""
+
+import json
+import shutil
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch")
+import transformers  # noqa: E402
+from support.command import hf_sgpe  # noqa: E402
+from support.other_scripts import TEXT  # noqa: E402
+from support.piece_tokenizers import KINDS, piece_folder  # noqa: E402
+from support.sentencepiece_models import trained  # noqa: E402
+from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer  # noqa: E402
+
+from hf_sgpe.formats.piece_folder import PieceFolder  # noqa: E402
+from trainers import extend  # noqa: E402
+from trainers.model_rows.embedding_rows import map_rows  # noqa: E402
+from trainers.model_rows.transplanting import transplant  # noqa: E402
+
+LAYERS = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+
+
+def masked_model(kind, folder):
+    """Save a masked language model for the tokenizer in a folder, with some rows to spare."""
+    size = PieceFolder.read(folder).vocab_size
+    name = "XLMRoberta" if kind == "Unigram" else "Bert"
+    config = getattr(transformers, f"{name}Config")(
+        **LAYERS, vocab_size=size + 3, max_position_embeddings=80, pad_token_id=1 if kind == "Unigram" else 0
+    )
+    torch.manual_seed(1)
+    getattr(transformers, f"{name}ForMaskedLM")(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(sample, tmp_path_factory):
+    file = tmp_path_factory.mktemp("corpus") / "si.txt"
+    file.write_text(sample["si"], encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def bases(sample, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bases")
+    lines = [*sample["en"].splitlines(), *TEXT.splitlines()]
+    return {
+        kind: masked_model(kind, piece_folder(kind, lines, folder / kind, own_class=kind == "WordPiece")) for kind in KINDS
+    }
+
+
+@pytest.fixture(scope="module")
+def extended(bases, corpus, tmp_path_factory):
+    """Folders with the extended tokenizers, and with the models that use them."""
+    folder = tmp_path_factory.mktemp("extended")
+    for kind in KINDS:
+        extend(bases[kind], corpus, folder / kind, script=["si"], new_tokens=600)
+        hf_sgpe("transplant", bases[kind], "--tokenizer", folder / kind, "--out", folder / f"{kind}-model")
+    return folder
+
+
+def same_results(kind, before, after, lines):
+    """Check that two models give the same results for lines, bit for bit. A model's first ids are those of the old model."""
+    old, new = kind.from_pretrained(before).eval(), kind.from_pretrained(after).eval()
+    ids_before, ids_after = AutoTokenizer.from_pretrained(before), AutoTokenizer.from_pretrained(after)
+    size = len(ids_before)
+    for line in lines:
+        inputs = ids_before(line, return_tensors="pt", truncation=True, max_length=60)
+        assert ids_after(line, truncation=True, max_length=60)["input_ids"] == inputs["input_ids"][0].tolist()
+        with torch.no_grad():
+            more = {"decoder_input_ids": inputs["input_ids"]} if new.config.is_encoder_decoder else {}
+            assert torch.equal(old(**inputs, **more)[0][..., :size], new(**inputs, **more)[0][..., :size])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_masked_model_gives_the_same_results_for_other_text(kind, bases, extended, sample):
+    lines = [*sample["en"].splitlines()[:10], *TEXT.splitlines()[:9]]
+    same_results(AutoModelForMaskedLM, bases[kind], extended / f"{kind}-model", lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_folder_of_the_model_names_the_class_and_the_task(kind, extended):
+    folder = extended / f"{kind}-model"
+    settings = [json.loads((extended / name / "tokenizer_config.json").read_text()) for name in (kind, folder.name)]
+    assert settings[0]["tokenizer_class"] == settings[1]["tokenizer_class"]
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "pipeline_tag: fill-mask" in card
+    assert f"{'XLMRoberta' if kind == 'Unigram' else 'Bert'}ForMaskedLM.from_pretrained" in card
+    if kind == "WordPiece":
+        lines = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
+        assert {piece: id for id, piece in enumerate(lines)} == PieceFolder.read(folder).vocab
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_row_starts_from_the_pieces_that_the_old_tokenizer_knows(kind, bases, tmp_path):
+    """Where some pieces are unknown, the others are used; without any known piece, the mean of the table."""
+    base = PieceFolder.read(bases[kind])
+    word, part, strange = base.piece_of(" theක"), base.piece_of("theක"), base.piece_of("කක")
+    base.with_pieces(dict.fromkeys((word, part, strange), -12.0), {}).write(tmp_path)
+    old, new = (AutoTokenizer.from_pretrained(folder) for folder in (bases[kind], tmp_path))
+    found = map_rows(new, old, rows=1000)
+    ids = new.get_vocab()
+    names = old.convert_ids_to_tokens
+    assert found.keeps_ids
+    assert found.pieces[ids[strange]] == []
+    text = "".join(names(found.pieces[ids[word]])).replace("##", "").replace("\u2581", "")
+    assert text == "the"
+    inside = names(found.pieces[ids[part]])
+    assert "".join(inside).replace("##", "").replace("\u2581", "") == "the"
+    assert old.unk_token_id not in [*found.pieces[ids[word]], *found.pieces[ids[part]]]
+
+
+def test_a_sentence_transformers_folder_stays_whole(bases, extended, tmp_path):
+    base, out = tmp_path / "base", tmp_path / "out"
+    shutil.copytree(bases["WordPiece"], base)
+    modules = [{"idx": 0, "name": "0", "path": ""}, {"idx": 1, "name": "1", "path": "1_Pooling"}]
+    (base / "modules.json").write_text(json.dumps(modules))
+    (base / "1_Pooling").mkdir()
+    (base / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (base / "onnx").mkdir()  # the old model in another format
+    hf_sgpe("transplant", base, "--tokenizer", extended / "WordPiece", "--out", out)
+    assert json.loads((out / "1_Pooling" / "config.json").read_text()) == {"pooling_mode_mean_tokens": True}
+    assert json.loads((out / "modules.json").read_text()) == modules
+    assert not (out / "onnx").exists()
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert "library_name: sentence-transformers" in card
+    assert "pipeline_tag: sentence-similarity" in card
+    assert "SentenceTransformer(" in card
+    same_results(AutoModel, base, out, ["the words of a sentence"])
+    (base / "modules.json").write_text('["x"]')
+    refused = hf_sgpe("transplant", base, "--tokenizer", extended / "WordPiece", "--out", tmp_path / "no", code=2)
+    assert "modules.json is damaged" in refused.stderr
+
+
+def test_training_of_text_refuses_a_masked_model_before_it_begins(bases, corpus, tmp_path):
+    model = bases["Unigram"]
+    for command in (("finetune", corpus, "--model", model), ("adapt", model, corpus, "--script", "si")):
+        refused = hf_sgpe(*command, "--out", tmp_path / "out", code=2)
+        assert "only causal language models can predict text" in refused.stderr
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_translation_model_with_an_unknown_token_is_transplanted(sample, corpus, tmp_path):
+    """NLLB merges characters and has an unknown token, but no tokens for bytes."""
+    base, grown, out = tmp_path / "base", tmp_path / "grown", tmp_path / "out"
+    base.mkdir()
+    lines = [*sample["en"].splitlines(), *TEXT.splitlines()]
+    model = trained(lines, vocab_size=500, byte_fallback=False, pad_id=3, add_dummy_prefix=True)
+    (base / "tokenizer.model").write_bytes(model)
+    roles = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
+    (base / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "PreTrainedTokenizerFast", **roles}))
+    hf_sgpe("export", base, "--out", tmp_path / "json")
+    shutil.copyfile(tmp_path / "json" / "tokenizer.json", base / "tokenizer.json")
+    (base / "tokenizer.model").unlink()
+    old = AutoTokenizer.from_pretrained(base)
+    sizes = dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"), 1)
+    config = transformers.M2M100Config(
+        vocab_size=len(old), d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=64, **sizes
+    )
+    torch.manual_seed(1)
+    transformers.M2M100ForConditionalGeneration(config).save_pretrained(base)
+    extend(base, corpus, grown, script=["si"], new_tokens=500)
+    done = transplant(base, grown, out)
+    assert len(done.row_map.new) == 500
+    assert done.row_map.keeps_ids
+    same_results(AutoModelForSeq2SeqLM, base, out, lines[:10])
