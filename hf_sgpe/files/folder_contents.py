@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -89,6 +90,17 @@ def why_no_model(folder: Path) -> str:
     """Return the end of an error message: what a folder without a model contains, and a remedy. See `why_no_tokenizer`."""
     has_adapter = (folder / _ADAPTER_FILE).is_file()
     return why_no_tokenizer([_ADAPTER_FILE] if has_adapter else [], str(folder))
+
+
+def module_folders(folder: Path) -> list[str]:
+    """Return the names of the subfolders with the other modules of a sentence-transformers model, such as ``1_Pooling``."""
+    if not (folder / MODULES_FILE).is_file():
+        return []
+    try:
+        paths = [str(module["path"]) for module in json.loads((folder / MODULES_FILE).read_text(encoding="utf-8"))]
+    except (ValueError, TypeError, KeyError):
+        raise SGPEError(f"{folder / MODULES_FILE} is damaged: it lists no modules with their paths") from None
+    return [path for path in paths if path and Path(path).name == path and (folder / path).is_dir()]
 
 
 def no_model(folder: str | Path) -> SGPEError:

@@ -135,6 +135,7 @@ _MODEL_FILES = (
 PUBLISHED_MODEL_FILES = (
     *("config.json", "generation_config.json", "model*.safetensors", "model.safetensors.index.json"),
     *("preprocessor_config.json", "processor_config.json", "transplant.json", "LICENSE*", "NOTICE*"),
+    *("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json", "vocab.txt"),
 )
 """Name patterns of the model files to upload. Checkpoints, settings and logs are not uploaded."""
 

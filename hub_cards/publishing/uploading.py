@@ -15,9 +15,10 @@ from tqdm import tqdm
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.measurable import load
-from hf_sgpe.files.folder_contents import why_no_model
+from hf_sgpe.files.folder_contents import module_folders, why_no_model
 from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, HubUnreachableError, check_name, hub_errors
 from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats.piece_folder import read_pieces
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE
 from hf_sgpe.formats.tokenizer_files import model_rows
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, TOKENIZER_FILE
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 LARGE = 10 * 2**20  # bytes
 # Patterns of the files to upload, keyed by subfolder.
+_MODULE_FILES = ("*.json", "*.safetensors")
 _FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
 
 
@@ -196,7 +198,8 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
             f"hf-sgpe export {name} --out NEW-FOLDER, and copy the files of NEW-FOLDER into {name}"
         )
     card = folder / CARD_FILE
-    if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), tokenizer):
+    sealed = tokenizer if isinstance(tokenizer, BPETokenizer) else read_pieces(folder)
+    if card.is_file() and is_of_another(card.read_text(encoding="utf-8", errors="replace"), sealed):
         raise SGPEError(f"{card}: this card was written for another tokenizer: write a new card with hf-sgpe card")
     config = folder / CONFIG_FILE
     modules = {config: list(_modules(read_json(config), "AutoTokenizer"))} if config.exists() else {}
@@ -212,12 +215,13 @@ def _sort(folder: Path) -> tuple[list[str], tuple[str, ...]]:
                     f"{config} refers to {module}, but the folder has no such file: save the tokenizer or the model again"
                 )
         wanted += names
+    inner = {**_FOLDERS, **dict.fromkeys(module_folders(folder), _MODULE_FILES)}
     paths, left_out = [], []
     for entry in sorted(folder.iterdir()):
-        inside = sorted(entry.iterdir()) if entry.name in _FOLDERS and entry.is_dir() else [entry]
+        inside = sorted(entry.iterdir()) if entry.name in inner and entry.is_dir() else [entry]
         for path in inside:
             name = path.relative_to(folder).as_posix()
-            if path.is_file() and any(map(path.match, wanted if path is entry else _FOLDERS[entry.name])):
+            if path.is_file() and any(map(path.match, wanted if path is entry else inner[entry.name])):
                 _check_place(folder, name)
                 paths.append(name)
             else:

@@ -234,10 +234,11 @@ class _Tokens:
         decoder = content.get("decoder") or {}
         kinds = {part.get("type") for part in decoder.get("decoders", [decoder])}
         where = f"{name} ({tokenizer.name_or_path})" if tokenizer.name_or_path else name
-        refusal = f"{where} is of an unknown kind, so its tokens cannot be compared with those of another tokenizer"
         self.kind = "byte-level" if model.get("type") == "BPE" and "ByteLevel" in kinds else model.get("type")
         if self.kind not in ("byte-level", "BPE", "Unigram", "WordPiece"):
-            raise SGPEError(refusal)
+            raise SGPEError(
+                f"{where} is of an unknown kind, so its tokens cannot be compared with those of another tokenizer"
+            )
         self.added = {token["content"]: token["id"] for token in content["added_tokens"]}
         vocab = model["vocab"]
         if isinstance(vocab, list):
@@ -249,7 +250,7 @@ class _Tokens:
         try:
             self.ordinary = {self._to_bytes(token): id for token, id in vocab.items() if token not in self.added}
         except NotByteLevelError as error:
-            raise SGPEError(f"{refusal} ({error})") from None
+            raise SGPEError(f"{where} is not byte-level BPE, although its decoder is ({error})") from None
         cut = {"padding": None, "truncation": None}
         # Parsing Gemma's half a million merges takes seconds.
         is_whole = content == content | cut

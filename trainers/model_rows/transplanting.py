@@ -20,7 +20,7 @@ import numpy
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory
-from hf_sgpe.files.folder_contents import MODULES_FILE, why_no_model
+from hf_sgpe.files.folder_contents import MODULES_FILE, module_folders, why_no_model
 from hf_sgpe.files.hub import download_model
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.overwriting import check_new_folder
@@ -163,7 +163,7 @@ def transplant(
         for file in sorted(set(chain.from_iterable(map(folder.glob, _COPIED)))):
             if file.is_file() and file.name not in _NOT_COPIED:
                 shutil.copyfile(file, temporary / file.name)
-        for module in _modules_in(folder):
+        for module in module_folders(folder):
             shutil.copytree(folder / module, temporary / module)
         new.write(temporary)
         per_layer = next((made[name].shape[0] for name in tables if "embed_tokens_per_layer" in name), None)
@@ -211,17 +211,6 @@ def _folder_of(model: str | os.PathLike[str]) -> Path:
         wanted = "give the folder of a model, with config.json and model.safetensors"
         raise SGPEError(f"{model}: {f'holds no model{reason}' if reason else wanted}")
     return folder
-
-
-def _modules_in(folder: Path) -> list[str]:
-    """Return the subfolders with the other modules of a sentence-transformers model, such as ``1_Pooling``."""
-    if not (folder / MODULES_FILE).is_file():
-        return []
-    try:
-        paths = [str(module["path"]) for module in json.loads((folder / MODULES_FILE).read_text(encoding="utf-8"))]
-    except (ValueError, TypeError, KeyError):
-        raise SGPEError(f"{folder / MODULES_FILE} is damaged: it lists no modules with their paths") from None
-    return [path for path in paths if path and Path(path).name == path and (folder / path).is_dir()]
 
 
 def _tables_in(folder: Path, tensors: Mapping[str, Stored], model: PreTrainedModel) -> dict[str, int]:

@@ -14,7 +14,7 @@ from hf_sgpe.evaluation.runtimes import (
     RUNTIMES,
     Runtime,
     Verdict,
-    _sample_lines,
+    sample_lines,
     check_runtimes,
     stated,
 )
@@ -46,7 +46,7 @@ def made(sample):
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_rules_are_what_is_found(sample, made, name):
     """Or better than they say, where few lines are no proof."""
-    lines = [*_sample_lines(), *(line for text in sample.values() for line in text.splitlines()[:30])]
+    lines = [*sample_lines(), *(line for text in sample.values() for line in text.splitlines()[:30])]
     tokenizer = made(name)
     said = dict(stated(tokenizer))
     tried = [check for check in check_runtimes(tokenizer, lines) if check.version is not None]

@@ -127,6 +127,8 @@ def test_a_sentence_transformers_folder_stays_whole(bases, extended, tmp_path):
     assert "pipeline_tag: sentence-similarity" in card
     assert "SentenceTransformer(" in card
     same_results(AutoModel, base, out, ["the words of a sentence"])
+    grown = AutoTokenizer.from_pretrained(out)
+    assert grown("ක්‍රි")["input_ids"] != AutoTokenizer.from_pretrained(base)("ක්‍රි")["input_ids"]
     (base / "modules.json").write_text('["x"]')
     refused = hf_sgpe("transplant", base, "--tokenizer", extended / "WordPiece", "--out", tmp_path / "no", code=2)
     assert "modules.json is damaged" in refused.stderr
@@ -164,3 +166,18 @@ def test_a_translation_model_with_an_unknown_token_is_transplanted(sample, corpu
     assert len(done.row_map.new) == 500
     assert done.row_map.keeps_ids
     same_results(AutoModelForSeq2SeqLM, base, out, lines[:10])
+
+
+def test_the_whole_folder_of_a_model_is_pushed(bases, extended, tmp_path, here):
+    folder = tmp_path / "model"
+    shutil.copytree(extended / "WordPiece-model", folder)
+    (folder / "modules.json").write_text(json.dumps([{"path": ""}, {"path": "1_Pooling"}]))
+    (folder / "1_Pooling").mkdir()
+    (folder / "1_Pooling" / "config.json").write_text("{}")
+    (folder / "1_Pooling" / "notes.txt").write_text("")
+    pushed = json.loads(hf_sgpe("push", folder, "me/model", "--json").stdout)
+    names = {file["path"] for file in pushed["files"]}
+    assert {"vocab.txt", "modules.json", "1_Pooling/config.json", "README.md", "model.safetensors"} <= names
+    assert "1_Pooling/notes.txt" not in names
+    other = hf_sgpe("push", bases["Unigram"], "me/base", "--json")
+    assert "tokenizer.json" in {file["path"] for file in json.loads(other.stdout)["files"]}

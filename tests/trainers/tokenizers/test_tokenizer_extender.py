@@ -215,7 +215,7 @@ def test_tokens_per_word_mean_the_same_with_both_splits(base, corpus, sample):
         assert cost.unit == "word"
         assert cost.after == pytest.approx(tokens / len(words))
         costs.append(cost)
-        assert cost_of(extension, ["sinhala"], []) == ("piece", *extension.tokens_per_piece)
+        assert cost_of(extension, ["sinhala"], []) == ("piece", *extension.tokens_per_piece, None)
     assert costs[0].before == costs[1].before
     # The base's split cuts each word into more pieces than it has tokens with a split of its own.
     assert costs[1].after > costs[0].after
