@@ -25,6 +25,7 @@ from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig, c
 from hf_sgpe.learning.extension.piece_extending import PieceExtension, extend_pieces, word_splitting
 from hf_sgpe.splitting.scripts.script_registry import names_of
 from hf_sgpe.splitting.splitting import Splitting
+from hf_sgpe.tokenizer import BPETokenizer
 from trainers.counting.parallel_counting import count_corpus
 from trainers.tokenizers.learning_progress import learning_bars
 from trainers.tokenizers.recipes import choose_split, find_scripts, where_it_runs
@@ -114,6 +115,9 @@ def extend(
         extended = extended_folder(folder, extension)
         extended.check_target(out)  # it may have no tokenizer.model
         extended.write(temporary)
+        if extended.keeps_class:
+            encoder, texts = BPETokenizer.of(extended.data), [*sample_lines(), *hard_texts(config.scripts)]
+            runs += f"\n{written_class(extended, encoder.encode_batch, temporary, texts)}"
     before, after = folder.data.splitting, extended.data.splitting
     return Extended(
         extended,
@@ -162,6 +166,6 @@ def _with_pieces(
     check_same_pieces(extension, config.scripts, texts)
     with atomic_directory(out) as temporary:
         extension.tokenizer.write(temporary)
-        runs = written_class(extension.tokenizer, temporary, texts)
+        runs = written_class(extension.tokenizer, extension.tokenizer.encode_batch, temporary, texts)
     cost = cost_of(extension, config.scripts, corpus.beginning())
     return Extended(extension.tokenizer, extension, config, (), 0, cost, runs)

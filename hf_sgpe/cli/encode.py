@@ -74,12 +74,13 @@ def encode(given: _EncodeOptions, as_json: Json = False) -> None:
 
 def _functions_of(name: str, given: _EncodeOptions) -> tuple[Callable[[str], list[int]], Callable[[int], str]]:
     """Return the function that encodes a line, and the function that returns the text of a token."""
-    from hf_sgpe.formats.piece_folder import read_pieces
     from hf_sgpe.tokenizer import BPETokenizer
 
     try:
         loaded = BPETokenizer.from_pretrained(name)
     except NotByteLevelError:
+        from hf_sgpe.formats.piece_folder import read_pieces
+
         if (pieces := read_pieces(name)) is None:
             raise
         with_special, add = given.special == "all", given.add_special_tokens

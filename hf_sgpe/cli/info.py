@@ -74,12 +74,13 @@ def _versions() -> dict[str, Any]:
 
 def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
     from hf_sgpe.evaluation.runtimes import warn_of_class
-    from hf_sgpe.formats.piece_folder import read_pieces
     from hf_sgpe.tokenizer import BPETokenizer
 
     try:
         loaded = BPETokenizer.from_pretrained(tokenizer)
     except NotByteLevelError:
+        from hf_sgpe.formats.piece_folder import read_pieces
+
         if (pieces := read_pieces(tokenizer)) is None:
             raise
         warn_of_class(tokenizer, pieces)

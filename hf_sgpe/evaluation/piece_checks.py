@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.auto_tokenizer import GENERIC, read_with_auto_tokenizer
-from hf_sgpe.formats.piece_folder import PieceFolder
+from hf_sgpe.formats.tokenizer_files import TokenizerFiles
 from hf_sgpe.learning.extension.piece_extending import PieceExtension
 from hf_sgpe.vocabulary.confinement import Confinement
 
@@ -47,7 +47,9 @@ def check_same_pieces(extension: PieceExtension, scripts: Iterable[str], texts: 
             raise SGPEError(f"the extended tokenizer gives other ids than its base for {text!r}: please report this")
 
 
-def written_class(tokenizer: PieceFolder, folder: Path, texts: Sequence[str]) -> str:
+def written_class(
+    tokenizer: TokenizerFiles, encode_batch: Callable[[list[str]], list[list[int]]], folder: Path, texts: Sequence[str]
+) -> str:
     """Check whether ``AutoTokenizer`` returns the same ids for the texts with the tokenizer in a folder. If not, write
     the tokenizer again with a class that takes everything from ``tokenizer.json``. Return a sentence about the class.
     """
@@ -55,14 +57,14 @@ def written_class(tokenizer: PieceFolder, folder: Path, texts: Sequence[str]) ->
     generic = f"AutoTokenizer loads the tokenizer as {GENERIC[0]}."
     if not isinstance(name, str) or name in GENERIC or find_spec("transformers") is None:
         return generic
-    added = tuple(tokenizer.added)
+    added = tuple(token["content"] for token in tokenizer.content.get("added_tokens") or ())
     plain = [text for text in texts if not any(token in text for token in added)]
     try:
         reading = read_with_auto_tokenizer(folder, plain)
     except SGPEError as error:
         why = f"{name} cannot load it ({error})"
     else:
-        different = sum(one != other for one, other in zip(reading.ids, tokenizer.encode_batch(plain), strict=True))
+        different = sum(one != other for one, other in zip(reading.ids, encode_batch(plain), strict=True))
         if not different:
             return f"AutoTokenizer loads the tokenizer as {reading.class_name}, with the same ids for {len(plain):,} texts."
         why = f"{reading.class_name} gives other ids for {different:,} of {len(plain):,} texts"

@@ -81,6 +81,10 @@ class PieceFolder(TokenizerFiles):
             raise SGPEError("its Unigram model does not write a space as U+2581: use another tokenizer")
 
     @property
+    def keeps_class(self) -> bool:
+        return True
+
+    @property
     def kind(self) -> str:
         """`UNIGRAM` or `WORDPIECE`."""
         return str(self.content["model"]["type"])
@@ -183,7 +187,7 @@ class PieceFolder(TokenizerFiles):
         return {piece: float(score) for piece, score in self.content["model"]["vocab"]}
 
     def write(self, directory: Path, *, tokenizer_class: str | None = None) -> None:
-        super().write(directory, tokenizer_class=tokenizer_class or self.settings.get("tokenizer_class"))
+        super().write(directory, tokenizer_class=tokenizer_class)
         if self.kind == WORDPIECE:  # BERT's own programs read this file
             pieces = {id: piece for piece, id in self.vocab.items()}
             lines = (pieces.get(id, f"[unused {id}]") for id in range(max(pieces) + 1))

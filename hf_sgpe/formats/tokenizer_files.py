@@ -51,6 +51,11 @@ class TokenizerFiles:
     row_size: int | None
     model_type: str | None
 
+    @property
+    def keeps_class(self) -> bool:
+        """Whether the class in the settings does more than encode. NLLB's class, for example, adds codes of languages."""
+        return "src_lang" in self.settings
+
     def check_target(self, directory: str | os.PathLike[str]) -> None:
         """Check that this tokenizer can be written into a folder (see `hf_sgpe.formats.tokenizer_json.check_folder`)."""
         has_template = CHAT_TEMPLATE_FILE in self.files or self.settings.get("chat_template") is not None
@@ -60,9 +65,11 @@ class TokenizerFiles:
         """Write all files into an existing folder, with settings in the form that every loader reads.
 
         Args:
-            tokenizer_class: Name of the class in transformers; None for the class that takes everything from
-                ``tokenizer.json``.
+            tokenizer_class: Name of the class in transformers. None for the class in the settings if `keeps_class`, and
+                otherwise for the class that takes everything from ``tokenizer.json``.
         """
+        if tokenizer_class is None and self.keeps_class:
+            tokenizer_class = self.settings.get("tokenizer_class")
         files = {
             TOKENIZER_FILE: json.dumps(self.content, ensure_ascii=False, indent=2) + "\n",
             **config_files(

@@ -228,7 +228,10 @@ def _auto_class(folder: Path) -> str:
     if (folder / MODULES_FILE).is_file():
         return SENTENCES
     config = read_json(folder / MODEL_CONFIG_FILE)
-    name = str(next(iter(config.get("architectures") or ()), ""))
+    names = config.get("architectures") or []
+    if not isinstance(names, list):
+        raise SGPEError(f"{folder / MODEL_CONFIG_FILE}: architectures must be a list of class names, not {names!r}")
+    name = str(next(iter(names), ""))
     if config.get("is_encoder_decoder"):
         return "AutoModelForSeq2SeqLM"
     return "AutoModelForCausalLM" if not name or name.endswith(("ForCausalLM", "LMHeadModel")) else name

@@ -14,8 +14,8 @@ from hf_sgpe.evaluation.runtimes import (
     RUNTIMES,
     Runtime,
     Verdict,
-    sample_lines,
     check_runtimes,
+    sample_lines,
     stated,
 )
 from hub_cards.cards.facts import Facts

@@ -10,7 +10,7 @@ import transformers  # noqa: E402
 from support.command import hf_sgpe  # noqa: E402
 from support.other_scripts import TEXT  # noqa: E402
 from support.piece_tokenizers import KINDS, piece_folder  # noqa: E402
-from support.sentencepiece_models import trained  # noqa: E402
+from support.sentencepiece_models import ModelProto, trained  # noqa: E402
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer  # noqa: E402
 
 from hf_sgpe.formats.piece_folder import PieceFolder  # noqa: E402
@@ -181,3 +181,30 @@ def test_the_whole_folder_of_a_model_is_pushed(bases, extended, tmp_path, here):
     assert "1_Pooling/notes.txt" not in names
     other = hf_sgpe("push", bases["Unigram"], "me/base", "--json")
     assert "tokenizer.json" in {file["path"] for file in json.loads(other.stdout)["files"]}
+
+
+def test_the_class_of_a_translation_model_keeps_its_languages(sample, corpus, tmp_path):
+    base, grown, out = tmp_path / "base", tmp_path / "grown", tmp_path / "out"
+    lines = [*sample["en"].splitlines(), *sample["hi"].splitlines()]
+    pieces = [piece.piece for piece in ModelProto.FromString(trained(lines, byte_fallback=False)).pieces if piece.type == 1]
+    vocab = {text: id for id, text in enumerate(["<s>", "<pad>", "</s>", "<unk>", *pieces])}
+    cuts = {
+        text: [place for place in range(1, len(text)) if {text[:place], text[place:]} <= vocab.keys()] for text in pieces
+    }
+    merges = [(text[: places[0]], text[places[0] :]) for text, places in cuts.items() if places]
+    transformers.NllbTokenizer(vocab=vocab, merges=merges, src_lang="eng_Latn").save_pretrained(base)
+    old = AutoTokenizer.from_pretrained(base)
+    layers = dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"), 1)
+    config = transformers.M2M100Config(vocab_size=len(old), d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, **layers)
+    transformers.M2M100ForConditionalGeneration(config).save_pretrained(base)
+    done = hf_sgpe("extend", base, corpus, "--script", "si", "--new-tokens", 500, "--out", grown)
+    assert "AutoTokenizer loads the tokenizer as NllbTokenizer, with the same ids" in done.stdout
+    hf_sgpe("transplant", base, "--tokenizer", grown, "--out", out)
+    for folder in (grown, out):
+        new = AutoTokenizer.from_pretrained(folder, src_lang="hin_Deva", tgt_lang="sin_Sinh")
+        assert type(new).__name__ == "NllbTokenizer"
+        assert new.src_lang == "hin_Deva"
+        assert new(lines[0])["input_ids"] == AutoTokenizer.from_pretrained(base, src_lang="hin_Deva")(lines[0])["input_ids"]
+        assert new(lines[0])["input_ids"][0] == old.convert_tokens_to_ids("hin_Deva")
+        assert new.convert_tokens_to_ids("sin_Sinh") == old.convert_tokens_to_ids("sin_Sinh")
+        assert new("ලංකාව")["input_ids"] != old("ලංකාව")["input_ids"]
