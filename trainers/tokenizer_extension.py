@@ -152,12 +152,12 @@ def _with_pieces(
 ) -> Extended:
     """Extend a Unigram or WordPiece tokenizer. See `extend`."""
     config = ExtensionConfig(**settings)
+    split = "--base-split" if config.own_split is False else ""
     unfit = {**vars(config), **given, "own_split": config.own_split is not None}
     for option in ("own_split", "reuse_ids", "reuse_reserved", "replace_script", "runs_in"):
         if unfit[option]:
-            raise SGPEError(
-                f"{folder.name} is a {folder.kind} tokenizer, which cannot be extended with {option}: leave it out"
-            )
+            what = f"{folder.name} is a {folder.kind} tokenizer"
+            raise SGPEError(f"{what}, which cannot be extended with {split or option}: leave this option out")
     counts = count_corpus(corpus, word_splitting(config), workers=workers)
     total = None if config.new_tokens == AUTO else int(config.new_tokens)
     with learning_bars(None, "Learning", total) as observer:

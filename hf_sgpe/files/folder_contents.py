@@ -79,6 +79,9 @@ def why_no_tokenizer(names: Iterable[str], where: str) -> str:
         names: Names of the files in the folder or repository.
         where: The folder, or ``user/name`` of the repository.
     """
+    if "vocab.txt" in names:
+        save = f"AutoTokenizer.from_pretrained({where!r}).save_pretrained({f'{Path(where).name}-hf'!r})"
+        return f', but a vocab.txt: save a tokenizer.json first: python -c "from transformers import AutoTokenizer; {save}"'
     if _ADAPTER_FILE not in names:
         return ""
     merged = f"{Path(where).name}-merged"

@@ -75,6 +75,11 @@ class PieceFolder(TokenizerFiles):
         )
         if not (listed if self.kind == UNIGRAM else isinstance(vocab, dict)):
             raise SGPEError(f"it is damaged: the vocabulary of its {self.kind} model has a wrong type")
+        tokens = self.content.get("added_tokens") or []
+        if not all(isinstance(one, dict) and isinstance(one.get("content"), str) for one in tokens):
+            raise SGPEError("it is damaged: an added token has no content")
+        if self.kind == UNIGRAM and model.get("unk_id") is None and not model.get("byte_fallback"):
+            raise SGPEError("its Unigram model has neither unk_id nor byte_fallback, so it cannot encode all text")
         if self.kind == UNIGRAM and SPACE_MARK not in json.dumps(
             [self.content.get("pre_tokenizer"), self.content.get("normalizer")], ensure_ascii=False
         ):

@@ -66,7 +66,7 @@ def parsed(data: bytes, path: Path) -> Any:
             kind = _TYPES[model.trainer_spec.model_type]
             raise NotByteLevelError(
                 f"its model is {kind}, but only SentencePiece's BPE models are supported. To measure it with hf-sgpe "
-                f"evaluate, save a tokenizer.json first: {_conversion(path)}"
+                f"evaluate or extend it, save a tokenizer.json first: {_conversion(path)}"
             )
         library.SentencePieceProcessor(model_proto=data)
     except SGPEError as error:

@@ -360,7 +360,10 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments for `TokenizerData` that a ``tokenizer.json`` contains. For errors, see `from_dict`."""
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
-        works = ": of all commands, only info, encode, evaluate, compare-ids, extend, transplant and push work with it"
+        works = (
+            ": it works only with info, encode, compare-ids, extend, transplant, push, evaluate (without --vocabulary) and "
+            "card (of a model)"
+        )
         known = works if model.get("type") in ("Unigram", "WordPiece") else ""
         raise NotByteLevelError(f"its model is {model.get('type')}, not BPE{known}")
     if not isinstance(model.get("ignore_merges", False), bool):

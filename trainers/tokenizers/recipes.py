@@ -259,10 +259,12 @@ def find_scripts(
                 raise no_words("learn from", str(source))
             return {}  # the trainer reports that there is no text
         seen = ", ".join(scripts_in(beginning(), any_script=True))
+        remedy = "if the corpus has other scripts, name them with --script, or give --recipe bpe"
+        if for_extension:
+            remedy = f"name the script to add, such as --script {seen.partition(',')[0] or 'sinhala'}"
         raise SGPEError(
-            f"{source} begins with text in {seen or 'no script'}, which has no "
-            "syllables or marked letters that could be kept whole: if the corpus has other scripts, name them with "
-            f"--script, or give {'text in a script to add' if for_extension else '--recipe bpe'}"
+            f"{source} begins with text in {seen or 'no script'}, which has no syllables or marked letters that could be "
+            f"kept whole: {remedy}"
         )
     if somebody_watches():
         written = ", ".join(f"{name} ({share:.0%} of the letters)" for name, share in shares.items())

@@ -44,6 +44,7 @@ logger = logging.getLogger(__name__)
 _LOSS = 0.001
 # How far the scores of new pieces are from the median of the old ones.
 _SPREAD = 1.0
+_MOST_CHARACTERS = 1000
 _UNKNOWN = "<unk>"
 
 
@@ -95,6 +96,7 @@ def extend_pieces(
     Raises:
         SGPEError: the normalizer of the tokenizer deletes characters without which a script cannot be written.
     """
+    _check_added_ids(base)
     _check_normalizer(base, counts, config)
     splitting = word_splitting(config)
     parts: Counter[bytes] = Counter()
@@ -121,6 +123,8 @@ def extend_pieces(
     }
     most = len(found) if config.new_tokens == AUTO else int(config.new_tokens)
     new = dict(islice(found.items(), most))
+    if len(new) < most:
+        logger.warning("the text yields only %d of the %d new tokens requested", len(new), most)
     if not new:
         raise SGPEError(f"the tokenizer already has all pieces that the text yields for {names_of(config.scripts)}")
     note = {"base": public_name(base.name, of_folder=True), **config.to_dict(), "word_counts": counts.digest()}
@@ -194,11 +198,18 @@ def _pieces_of(base: PieceFolder, token: str) -> list[str]:
 
 
 def _characters(base: PieceFolder, words: Words, config: ExtensionConfig, confinement: Confinement) -> dict[str, None]:
-    """Return the pieces of all assigned characters of the scripts, if the scripts have no thousands of them, and of each
-    character of the words with the joiner or mark after it, which has no piece of its own.
+    """Return the pieces of the characters of the scripts, and of each character of the words with the joiner or mark after
+    it, which has no piece of its own. Scripts with thousands of characters, such as Han, are left out. If a script is an
+    alphabet, only its characters in the words are returned, because many are never written.
     """
-    tables = [table for table in map(resolve_script, config.scripts) if not table.by_clusters]
-    characters = sorted(c for table in tables for c in table.characters() if unicodedata.category(c) not in ("Cn", "Co"))
+    tables = [table for table in map(resolve_script, config.scripts) if len(table.letters_and_marks()) < _MOST_CHARACTERS]
+    written = frozenset().union(*(word.decode() for word in words.words))
+    characters = sorted(
+        character
+        for table in tables
+        for character in table.characters()
+        if unicodedata.category(character) not in ("Cn", "Co") and (not table.by_clusters or character in written)
+    )
     stable = (c for c in characters if base.normalize(c) == c and confinement.holds(c.encode()))
     shared = {ZWJ, ZWNJ, *shared_marks()}
     joined = {pair for word in words.words for pair in pairwise(word.decode()) if pair[1] in shared}
@@ -243,6 +254,16 @@ def _scores(base: PieceFolder, own: Iterable[str], times: Mapping[str, int]) -> 
 def _number_of_tokens(tokenizer: PieceFolder, texts: list[str], times: list[int]) -> float:
     encoded = tokenizer.encode_batch(texts)
     return float(sum(len(ids) * count for ids, count in zip(encoded, times, strict=True)))
+
+
+def _check_added_ids(base: PieceFolder) -> None:
+    """Check that the library gives each added token the id in the file. Otherwise, new pieces could move the id."""
+    for text, id in base.added.items():
+        if (found := base.backend.token_to_id(text)) != id:
+            raise SGPEError(
+                f"{base.name}: the added token {text!r} has the id {id} in tokenizer.json, but the tokenizers library gives "
+                f"it the id {found}: load the folder with AutoTokenizer, save it, and extend the saved folder"
+            )
 
 
 def _check_normalizer(base: PieceFolder, counts: WordCounts, config: ExtensionConfig) -> None:

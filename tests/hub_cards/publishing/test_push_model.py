@@ -205,3 +205,10 @@ def test_a_model_that_cannot_be_loaded_is_not_pushed(here, model, tokenizer, tmp
     with pytest.raises(SGPEError, match=r"pytorch_model\.bin"):
         push(tmp_path / "pickled", "me/model")
     assert not here.repositories
+
+
+def test_architectures_that_are_no_list_are_one_line(model):
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    (model / "config.json").write_text(json.dumps({**config, "architectures": 5}), encoding="utf-8")
+    with pytest.raises(SGPEError, match=r"config\.json: architectures must be a list"):
+        write_model_card(str(model))

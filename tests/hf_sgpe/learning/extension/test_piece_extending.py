@@ -187,7 +187,7 @@ def test_commands_read_the_tokenizer(kind, bases):
     assert line["ids"] == opened(bases[kind]).encode("the word", add_special_tokens=False).ids
     assert "".join(line["tokens"]) == " the word"
     refused = hf_sgpe("check", bases[kind], code=2)
-    assert f"its model is {kind}, not BPE: of all commands" in refused.stderr
+    assert f"its model is {kind}, not BPE: it works only with" in refused.stderr
 
 
 def test_damaged_vocabularies_are_one_line(bases, tmp_path):
@@ -197,3 +197,50 @@ def test_damaged_vocabularies_are_one_line(bases, tmp_path):
         (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
         with pytest.raises(SGPEError, match=r"tokenizer\.json"):
             PieceFolder.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("unk_id", None, "neither unk_id nor byte_fallback"),
+        ("added_tokens", [{"id": 3}], "an added token has no content"),
+        ("added_tokens", [{"id": 900, "content": "<z>", "special": True}], "'<z>' has the id 900"),
+    ],
+)
+def test_files_that_the_library_reads_otherwise_are_refused(part, value, message, bases, corpus, tmp_path):
+    content = json.loads((bases["Unigram"] / "tokenizer.json").read_text(encoding="utf-8"))
+    if part == "added_tokens":
+        flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+        content[part] += [{**flags, **token} for token in value]
+    else:
+        content["model"][part] = value
+    (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
+    refused = hf_sgpe("extend", tmp_path, corpus, "--script", "si", "--out", tmp_path / "out", code=2)
+    assert message in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_a_text_with_too_few_words_is_told(bases, corpus, tmp_path, caplog):
+    extend(bases["Unigram"], corpus, tmp_path / "out", script=["si"], new_tokens=1_000_000)
+    assert "of the 1000000 new tokens requested" in caplog.text
+    with pytest.raises(SGPEError, match="the characters of sinhala alone need"):
+        extend(bases["Unigram"], corpus, tmp_path / "small", script=["si"], new_tokens=5)
+    hint = hf_sgpe("extend", bases["Unigram"], corpus, "--base-split", "--script", "si", "--out", tmp_path / "x", code=2)
+    assert "with --base-split" in hint.stderr
+
+
+def test_the_letters_of_an_alphabet_get_pieces_and_its_name_is_asked_for(bases, tmp_path):
+    file = tmp_path / "ka.txt"
+    file.write_text("საქართველო არის ქვეყანა კავკასიაში\n" * 20, encoding="utf-8")
+    extend(bases["WordPiece"], file, tmp_path / "out", script=["georgian"], new_tokens=60)
+    ids = PieceFolder.read(tmp_path / "out").encode("ქართული კავკასია")
+    assert PieceFolder.read(tmp_path / "out").unknown in ids  # the text has no უ
+    assert PieceFolder.read(tmp_path / "out").unknown not in PieceFolder.read(tmp_path / "out").encode("კავკასია")
+    asked = hf_sgpe("extend", bases["WordPiece"], file, "--out", tmp_path / "no", code=2)
+    assert "name the script to add, such as --script georgian" in asked.stderr
+
+
+def test_a_folder_with_only_a_list_of_pieces_names_the_command(corpus, tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n", encoding="utf-8")
+    refused = hf_sgpe("extend", tmp_path, corpus, "--script", "si", "--out", tmp_path / "out", code=2)
+    assert "save a tokenizer.json first: python -c" in refused.stderr
