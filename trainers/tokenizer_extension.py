@@ -97,17 +97,31 @@ def extend(
     warn_of_zawgyi(corpus)
     scripts = find_scripts(corpus, script, "hybrid", for_extension=True)
     warn_of_class(folder.name, folder if isinstance(folder, PieceFolder) else folder.data)
+    settings |= {**scripts, "weights": corpus.weights}
+    replaced, runtimes = list(replace_script), list(runs_in)
     if isinstance(folder, PieceFolder):
-        given = {"replace_script": list(replace_script), "runs_in": list(runs_in)}
-        return _with_pieces(folder, corpus, out, {**settings, **scripts, "weights": corpus.weights}, given, workers)
-    whole = folder.data
+        return _with_pieces(folder, corpus, out, settings, {"replace_script": replaced, "runs_in": runtimes}, workers)
+    return _with_merges(folder, corpus, out, settings, replaced, runtimes, workers)
+
+
+def _with_merges(
+    whole: TokenizerFolder,
+    corpus: Corpus,
+    out: Path,
+    settings: dict[str, Any],
+    replaced: Sequence[str],
+    runs_in: Sequence[str],
+    workers: int | None,
+) -> Extended:
+    """Extend a BPE tokenizer. See `extend`."""
+    folder = whole
     removed: tuple[str, ...] = ()
-    if replaced := list(replace_script):
-        folder, trimming = folder.trimmed(replaced)
+    if replaced:
+        folder, trimming = whole.trimmed(replaced)
         removed, settings["reuse_ids"] = tuple(trimming.scripts), True
-        if both := set(removed).intersection(scripts["scripts"]):
+        if both := set(removed).intersection(settings["scripts"]):
             raise SGPEError(f"--replace-script and --script both name {min(both)}: name this script in only one of them")
-    config = choose_split(folder.data, ExtensionConfig(**settings, **scripts, weights=corpus.weights), runs_in)
+    config = choose_split(folder.data, ExtensionConfig(**settings), runs_in)
     extender = TokenizerExtender(config, workers=workers)
     with atomic_directory(out) as temporary:
         extension = extender.learn(folder, extender.count(folder, files=corpus))
@@ -124,7 +138,7 @@ def extend(
         extension,
         config,
         removed,
-        whole.vocab_size - folder.data.vocab_size,
+        whole.data.vocab_size - folder.data.vocab_size,
         cost_of(extension, config.scripts, corpus.beginning()),
         runs,
         _split_sentence(after, config.scripts, own=after.regexes != before.regexes, runs_in=runs_in),
@@ -133,11 +147,11 @@ def extend(
     )
 
 
-def _split_sentence(splitting: Splitting, scripts: Sequence[str], *, own: bool, runs_in: Iterable[str]) -> str:
+def _split_sentence(splitting: Splitting, scripts: Sequence[str], *, own: bool, runs_in: Sequence[str]) -> str:
     if own:
         return "A new split, put before the old one, keeps these words whole"
     if cut := cut_scripts(splitting, scripts):
-        remedy = "" if list(runs_in) else ": --own-split keeps them whole"
+        remedy = "" if runs_in else ": --own-split keeps them whole"
         return f"The split is unchanged and cuts words of {names_of(cut)}{remedy}"
     return "The split is unchanged and keeps these words whole"
 
