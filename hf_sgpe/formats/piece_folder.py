@@ -69,15 +69,11 @@ class PieceFolder(TokenizerFiles):
         model = self.content["model"]
         if self.kind == WORDPIECE and model.get("continuing_subword_prefix") != "##":
             raise SGPEError("its WordPiece model does not write ## before a piece inside a word: use another tokenizer")
-        vocab = model["vocab"]
-        listed = isinstance(vocab, list) and all(
-            isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) for entry in vocab
-        )
-        if not (listed if self.kind == UNIGRAM else isinstance(vocab, dict)):
+        if not _is_sound(model.get("vocab"), self.kind):
             raise SGPEError(f"it is damaged: the vocabulary of its {self.kind} model has a wrong type")
         tokens = self.content.get("added_tokens") or []
-        if not all(isinstance(one, dict) and isinstance(one.get("content"), str) for one in tokens):
-            raise SGPEError("it is damaged: an added token has no content")
+        if not isinstance(tokens, list) or not all(map(_is_added_token, tokens)):
+            raise SGPEError("it is damaged: an added token lacks its content or its id")
         if self.kind == UNIGRAM and model.get("unk_id") is None and not model.get("byte_fallback"):
             raise SGPEError("its Unigram model has neither unk_id nor byte_fallback, so it cannot encode all text")
         if self.kind == UNIGRAM and SPACE_MARK not in json.dumps(
@@ -221,3 +217,15 @@ class PieceFolder(TokenizerFiles):
         record["extensions"] = [*record.get("extensions", ()), new]
         content = {**self.content, "model": {**self.content["model"], "vocab": longer}}
         return replace(self, content=content, settings={**self.settings, "sgpe": record})
+
+
+def _is_sound(vocab: Any, kind: str) -> bool:
+    """Return whether a vocabulary has the types that its kind of model needs."""
+    if kind == WORDPIECE:
+        return isinstance(vocab, dict) and all(type(id) is int and id >= 0 for id in vocab.values())
+    pairs = isinstance(vocab, list) and all(isinstance(entry, list) and len(entry) == 2 for entry in vocab)
+    return pairs and all(isinstance(piece, str) and isinstance(score, (int, float)) for piece, score in vocab)
+
+
+def _is_added_token(token: Any) -> bool:
+    return isinstance(token, dict) and isinstance(token.get("content"), str) and type(token.get("id")) is int

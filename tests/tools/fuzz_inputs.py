@@ -27,12 +27,14 @@ from tqdm import tqdm
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.calling import TOKENIZER, served_by
 from support.engines import Bigram
+from support.piece_tokenizers import KINDS, piece_folder
 from support.serving import serving
 
 from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts
 from hf_sgpe.chat.templates import render
 from hf_sgpe.cli import run_script
-from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hf_sgpe.formats.folder_of_any_kind import read_folder
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.generation.json_schemas import closed
 from hf_sgpe.terminal.progress import somebody_watches
 
@@ -140,27 +142,31 @@ class Requests:
 
 
 class Folders:
-    """A tokenizer's folder whose JSON files are damaged."""
+    """Folders of tokenizers (one that merges, Unigram and WordPiece) whose JSON files are damaged."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "tokenizer"
-        TOKENIZER.save(self._folder)
-        self._files = {file: file.read_bytes() for file in self._folder.iterdir() if file.suffix == ".json"}
+        TOKENIZER.save(folder / "tokenizer")
+        lines = ["the words of a small text", "and some other words"] * 20
+        made = [folder / "tokenizer", *(piece_folder(kind, lines, folder / kind, own_class=False) for kind in KINDS)]
+        self._files = [{file: file.read_bytes() for file in one.iterdir() if file.suffix == ".json"} for one in made]
 
     def __call__(self, source: random.Random) -> None:
-        for file, data in self._files.items():
+        files = source.choice(self._files)
+        for file, data in files.items():
             file.write_bytes(data)
-        file = source.choice(sorted(self._files))
-        data = self._files[file]
+        file = source.choice(sorted(files))
+        data = files[file]
         if source.random() < 0.8:
             data = json.dumps(damaged(source, json.loads(data))).encode()
         else:
             place = source.randrange(len(data))
             data = data[:place] + source.randbytes(source.randint(0, 8)) + data[place + source.randint(0, 8) :]
         file.write_bytes(data)
-        for read in (BPETokenizer.from_pretrained, TokenizerFolder.read):
+        for read in (BPETokenizer.from_pretrained, read_folder):
             try:
-                read(str(self._folder))
+                opened = read(str(file.parent))
+                if isinstance(opened, PieceFolder):
+                    opened.encode_batch(["the words", "ශ්‍රී"])
             except SGPEError as error:
                 assert "\n" not in str(error), f"an error of several lines: {error}"
 

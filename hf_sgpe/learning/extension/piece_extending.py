@@ -114,7 +114,7 @@ def extend_pieces(
             f"new_tokens {config.new_tokens} is too small: the characters of {names_of(config.scripts)} alone need "
             f"{len(characters):,} pieces"
         )
-    learned, units = _learned(base, words, config, len(own), observer)
+    learned, units = _learned(words, config, len(own), observer)
     found = dict.fromkeys(characters, 0) | {
         piece: count
         for token, count in learned.items()
@@ -160,7 +160,7 @@ def check_pieces(base: PieceFolder, extended: PieceFolder, confinement: Confinem
             raise SGPEError("the extended tokenizer and its base differ in the scores of pieces")
 
 
-def _blank(base: PieceFolder) -> TokenizerData:
+def _blank() -> TokenizerData:
     """Return a tokenizer whose merges join characters, with nothing but the characters that all scripts share."""
     shared = dict.fromkeys([_UNKNOWN, " ", ZWJ, ZWNJ, *shared_marks()])
     return TokenizerData(
@@ -172,16 +172,14 @@ def _blank(base: PieceFolder) -> TokenizerData:
     )
 
 
-def _learned(
-    base: PieceFolder, words: Words, config: ExtensionConfig, known: int, observer: Observer
-) -> tuple[dict[str, int], int]:
+def _learned(words: Words, config: ExtensionConfig, known: int, observer: Observer) -> tuple[dict[str, int], int]:
     """Learn tokens. Return the count of each in the words, in the order of learning. Also return the number of letters and
     syllables, which are first.
 
     Args:
         known: Number of pieces of the scripts that the base has. As many more tokens are learned.
     """
-    blank = _blank(base)
+    blank = _blank()
     wanted = config.new_tokens if config.new_tokens == AUTO else int(config.new_tokens) + known
     tiers = CharacterTierLearner(blank, words, replace(config, new_tokens=wanted), observer=observer).tiers(reach_all=False)
     learned = tiers.new_tokens(blank.vocab)

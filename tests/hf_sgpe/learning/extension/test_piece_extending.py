@@ -203,7 +203,8 @@ def test_damaged_vocabularies_are_one_line(bases, tmp_path):
     ("part", "value", "message"),
     [
         ("unk_id", None, "neither unk_id nor byte_fallback"),
-        ("added_tokens", [{"id": 3}], "an added token has no content"),
+        ("added_tokens", [{"id": 3}], "an added token lacks its content or its id"),
+        ("added_tokens", [{"content": "<z>"}], "an added token lacks its content or its id"),
         ("added_tokens", [{"id": 900, "content": "<z>", "special": True}], "'<z>' has the id 900"),
     ],
 )
