@@ -33,6 +33,8 @@ from trainers.tokenizers.tokenizer_extender import Cost, TokenizerExtender, cost
 
 # Number of texts of the corpus for which AutoTokenizer is compared with the written file.
 _COMPARED = 200
+# The first timestamp of Whisper's tokenizers.
+_FIRST_TIMESTAMP = "<|0.00|>"
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ def _with_merges(
     extender = TokenizerExtender(config, workers=workers)
     with atomic_directory(out) as temporary:
         extension = extender.learn(folder, extender.count(folder, files=corpus))
+        _check_timestamps(extension)
         runs = where_it_runs(extension, config, runs_in, corpus.beginning())
         extended = extended_folder(folder, extension)
         extended.check_target(out)  # it may have no tokenizer.model
@@ -145,6 +148,16 @@ def _with_merges(
         after.regexes != before.regexes,
         len(folder.data.added_ids) - len(extended.data.added_ids),
     )
+
+
+def _check_timestamps(extension: Extension) -> None:
+    """Check that a speech model reads no new id as a time: Whisper does so with each id from its first timestamp on."""
+    first = extension.base.added_ids.get(_FIRST_TIMESTAMP)
+    if first is not None and extension.highest_id > first:
+        raise SGPEError(
+            f"the model reads each id from {first} ({_FIRST_TIMESTAMP}) on as a time, and there are not enough free ids "
+            "below: free more ids with --replace-script, such as --replace-script han,hangul, or give fewer --new-tokens"
+        )
 
 
 def _split_sentence(splitting: Splitting, scripts: Sequence[str], *, own: bool, runs_in: Sequence[str]) -> str:

@@ -247,6 +247,9 @@ class _Tokens:
         # The tokens of bytes are compared by their texts, since a character may be written by the same byte.
         byte_tokens = {text: vocab[text] for text in _BYTE_TOKENS if text in vocab and self.kind != "byte-level"}
         self.added |= byte_tokens
+        if self.kind == "byte-level":  # the vocabulary of Command R+ and Aya has a raw U+200D
+            raw = {token: id for token, id in vocab.items() if len(token) == 1 and bytes_spelled(token) is None}
+            self.added = {**raw, **self.added}
         try:
             self.ordinary = {self._to_bytes(token): id for token, id in vocab.items() if token not in self.added}
         except NotByteLevelError as error:

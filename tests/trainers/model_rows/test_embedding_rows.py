@@ -142,6 +142,19 @@ def test_tokens_that_are_no_bytes_are_refused_in_one_line(old):
         map_rows(old, pieces, rows=64)
 
 
+def test_a_raw_joiner_in_the_vocabulary_keeps_its_row(old):
+    """The byte-level vocabulary of Command R+ and Aya has a raw U+200D."""
+    content = json.loads(old.backend_tokenizer.to_str())
+    content["model"]["vocab"]["\u200d"] = 300
+    raw = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(content)))
+    content["model"]["vocab"]["Ġlowlow"] = 301
+    grown = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(content)))
+    found = map_rows(grown, raw, rows=320)
+    assert found.kept[300] == 300
+    assert found.new == [301]
+    assert found.keeps_ids
+
+
 def test_old_tokenizers_need_not_be_such_that_we_could_encode_with_them(old):
     """SmolLM2's lacks bytes, BART's <mask> takes in a space, and some pad, cut or put a space before."""
     content = json.loads(old.backend_tokenizer.to_str())
