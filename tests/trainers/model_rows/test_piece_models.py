@@ -207,7 +207,8 @@ def test_the_class_of_a_translation_model_keeps_its_languages(sample, corpus, tm
         new = AutoTokenizer.from_pretrained(folder, src_lang="hin_Deva", tgt_lang="sin_Sinh")
         assert type(new).__name__ == "NllbTokenizer"
         assert new.src_lang == "hin_Deva"
-        assert new(lines[0])["input_ids"] == AutoTokenizer.from_pretrained(base, src_lang="hin_Deva")(lines[0])["input_ids"]
+        old.src_lang = "hin_Deva"
+        assert new(lines[0])["input_ids"] == old(lines[0])["input_ids"]
         assert new(lines[0])["input_ids"][0] == old.convert_tokens_to_ids("hin_Deva")
         assert new.convert_tokens_to_ids("sin_Sinh") == old.convert_tokens_to_ids("sin_Sinh")
         assert new("ලංකාව")["input_ids"] != old("ලංකාව")["input_ids"]
