@@ -70,6 +70,14 @@ def sample() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def sinhala_file(sample, tmp_path_factory) -> Path:
+    """A file with the Sinhala sample."""
+    file = tmp_path_factory.mktemp("corpus") / "si.txt"
+    file.write_text(sample["si"], encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="session")
 def config():
     from hf_sgpe import TrainingConfig
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.input_lines import stdin_lines, well_formed
 from hf_sgpe.cli.tokenizer_options import TokenizerFirst, baseline_option, named_tokenizers, overwrite_option
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.unreadable import why_not_text
 from hf_sgpe.terminal.options import arguments, option
 from hf_sgpe.terminal.printing import report
@@ -74,18 +74,13 @@ def encode(given: _EncodeOptions, as_json: Json = False) -> None:
 
 def _functions_of(name: str, given: _EncodeOptions) -> tuple[Callable[[str], list[int]], Callable[[int], str]]:
     """Return the function that encodes a line, and the function that returns the text of a token."""
+    from hf_sgpe.evaluation.measurable import tokenizer_in
     from hf_sgpe.tokenizer import BPETokenizer
 
-    try:
-        loaded = BPETokenizer.from_pretrained(name)
-    except NotByteLevelError:
-        from hf_sgpe.formats.piece_folder import read_pieces
-
-        if (pieces := read_pieces(name)) is None:
-            raise
-        with_special, add = given.special == "all", given.add_special_tokens
-        return partial(pieces.encode, with_special=with_special, add_special_tokens=add), pieces.text_of
-    encode_line = partial(loaded.encode, allowed_special=given.special, add_special_tokens=given.add_special_tokens)
+    loaded, add = tokenizer_in(name), given.add_special_tokens
+    if not isinstance(loaded, BPETokenizer):
+        return partial(loaded.encode, with_special=given.special == "all", add_special_tokens=add), loaded.text_of
+    encode_line = partial(loaded.encode, allowed_special=given.special, add_special_tokens=add)
     return encode_line, lambda id: loaded.token_bytes(id).decode(errors="replace")
 
 

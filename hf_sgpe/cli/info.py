@@ -13,7 +13,7 @@ from hf_sgpe import kernels
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.input_lines import well_formed
 from hf_sgpe.cli.tokenizer_options import TokenizerFirst
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import option
 from hf_sgpe.terminal.printing import print_facts, print_json
@@ -73,18 +73,14 @@ def _versions() -> dict[str, Any]:
 
 
 def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
+    from hf_sgpe.evaluation.measurable import tokenizer_in
     from hf_sgpe.evaluation.runtimes import warn_of_class
     from hf_sgpe.tokenizer import BPETokenizer
 
-    try:
-        loaded = BPETokenizer.from_pretrained(tokenizer)
-    except NotByteLevelError:
-        from hf_sgpe.formats.piece_folder import read_pieces
-
-        if (pieces := read_pieces(tokenizer)) is None:
-            raise
-        warn_of_class(tokenizer, pieces)
-        return _facts_of_pieces(pieces, sample_text)
+    loaded = tokenizer_in(tokenizer)
+    if not isinstance(loaded, BPETokenizer):
+        warn_of_class(tokenizer, loaded)
+        return _facts_of_pieces(loaded, sample_text)
     warn_of_class(tokenizer, loaded.data)
     facts: dict[str, Any] = {
         "tokenizer": tokenizer,

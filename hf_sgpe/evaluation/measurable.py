@@ -22,6 +22,7 @@ from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from hf_sgpe.formats.piece_folder import PieceFolder
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
 
 TokenEnds = Callable[[str], list[int]]
@@ -83,6 +84,18 @@ def read_tokenizer(tokenizer: Any) -> BPETokenizer | _ForeignTokenizer:
         return BPETokenizer.of(tokenizer_json.from_dict(json.loads(content)))
     except NotByteLevelError:
         return _ForeignTokenizer(content, type(tokenizer).__name__)
+
+
+def tokenizer_in(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | PieceFolder:
+    """Return a tokenizer from a file, folder or Hub repository: one that merges, or one that looks up pieces."""
+    try:
+        return BPETokenizer.from_pretrained(path_or_repo)
+    except NotByteLevelError:
+        from hf_sgpe.formats.piece_folder import read_pieces  # imported here, because few tokenizers need it
+
+        if (pieces := read_pieces(path_or_repo)) is None:
+            raise
+        return pieces
 
 
 def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:

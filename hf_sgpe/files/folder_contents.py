@@ -12,6 +12,8 @@ from hf_sgpe.errors import SGPEError
 
 MODULES_FILE = "modules.json"
 """The file in which a sentence-transformers model lists its subfolders."""
+SENTENCES = "SentenceTransformer"
+"""The class that loads a folder with `MODULES_FILE`."""
 _ADAPTER_FILE = "adapter_config.json"
 _MODEL_FILES = ("*.safetensors", "pytorch_model*.bin", "openvino_model.xml", "config.json")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt", "tekken.json")

@@ -53,7 +53,7 @@ class TokenizerFiles:
 
     @property
     def keeps_class(self) -> bool:
-        """Whether the class in the settings does more than encode. NLLB's class, for example, adds codes of languages."""
+        """Whether writing keeps the class in the settings. NLLB needs its class, which adds language codes to a text."""
         return "src_lang" in self.settings
 
     def check_target(self, directory: str | os.PathLike[str]) -> None:

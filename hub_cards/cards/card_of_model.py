@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hf_sgpe.errors import NotByteLevelError, SGPEError
+from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language_in_name
+from hf_sgpe.evaluation.measurable import tokenizer_in
 from hf_sgpe.files.atomic import write_text
-from hf_sgpe.files.folder_contents import MODULES_FILE
+from hf_sgpe.files.folder_contents import MODULES_FILE, SENTENCES
 from hf_sgpe.files.hub import check_name, download, split_name
 from hf_sgpe.files.json_files import optional_json, read_json
-from hf_sgpe.formats.piece_folder import PieceFolder, read_pieces
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.weights.safetensors_files import INDEX_FILE, WEIGHTS_FILE
 from hub_cards.cards.seal import CARD_FILE, CARD_MARK, seal
@@ -21,8 +21,6 @@ from hub_cards.cards.tokenizer_card import check_card, check_metadata
 from hub_cards.markup import listed, render
 
 MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
-SENTENCES = "SentenceTransformer"
-"""The class that loads a folder with `MODULES_FILE`."""
 
 # The Hub's task of a model, keyed by the end of the name of its class.
 _TASKS = {
@@ -50,16 +48,6 @@ _SIZES: dict[str, tuple[str, str, float]] = {
     "weights on disk, MB": ("bytes", ",.1f", 1e6),
     "weights in memory in 16 bits, MB": ("parameters", ",.1f", 5e5),
 }
-
-
-def tokenizer_in(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | PieceFolder:
-    """Return the tokenizer of a model, for its size and its seal."""
-    try:
-        return BPETokenizer.from_pretrained(path_or_repo)
-    except NotByteLevelError:
-        if (pieces := read_pieces(path_or_repo)) is None:
-            raise
-        return pieces
 
 
 def holds_model(folder: Path) -> bool:

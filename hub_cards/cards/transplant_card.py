@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.corpora.held_out import HeldOut
+from hf_sgpe.evaluation.measurable import tokenizer_in
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.files.hub import public_name
 from hf_sgpe.formats.tokenizer_json import from_transformers
 from hf_sgpe.tokenizer import BPETokenizer
-from hub_cards.cards.card_of_model import REPORT_FILE, inherited_metadata, model_readme, tokenizer_in
+from hub_cards.cards.card_of_model import REPORT_FILE, inherited_metadata, model_readme
 from hub_cards.cards.seal import CARD_FILE
 from trainers.language_models.scoring import beginning_of, score_model
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     _State = tuple[str | None, bool, Mapping[str, RepoFile]]
 
 LARGE = 10 * 2**20  # bytes
-# Patterns of the files to upload, keyed by subfolder.
 _MODULE_FILES = ("*.json", "*.safetensors")
+# Patterns of the files to upload, keyed by subfolder.
 _FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
 
 

@@ -18,24 +18,17 @@ def whisper(sample, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def corpus(sample, tmp_path_factory):
-    file = tmp_path_factory.mktemp("corpus") / "si.txt"
-    file.write_text(sample["si"], encoding="utf-8")
-    return file
-
-
-def test_no_new_token_gets_an_id_that_the_model_reads_as_a_time(whisper, corpus, tmp_path):
+def test_no_new_token_gets_an_id_that_the_model_reads_as_a_time(whisper, sinhala_file, tmp_path):
     with pytest.raises(SGPEError, match=r"reads each id from \d+ \(<\|0\.00\|>\) on as a time"):
-        extend(whisper, corpus, tmp_path / "out", script=["si"], new_tokens=300)
+        extend(whisper, sinhala_file, tmp_path / "out", script=["si"], new_tokens=300)
     assert not (tmp_path / "out").exists()
 
 
-def test_the_ids_of_another_script_are_used_instead(whisper, corpus, tmp_path):
+def test_the_ids_of_another_script_are_used_instead(whisper, sinhala_file, tmp_path):
     before = TokenizerFolder.read(whisper).data
     freed = before.vocab_size - TokenizerFolder.read(whisper).trimmed(["devanagari"])[0].data.vocab_size
     assert freed > 150
-    done = extend(whisper, corpus, tmp_path / "out", script=["si"], replace_script=["devanagari"], new_tokens=150)
+    done = extend(whisper, sinhala_file, tmp_path / "out", script=["si"], replace_script=["devanagari"], new_tokens=150)
     data = TokenizerFolder.read(tmp_path / "out").data
     assert done.extension.new_tokens == 150
     assert max(data.vocab.values()) < before.special_tokens["<|0.00|>"]

@@ -20,7 +20,7 @@ import numpy
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory
-from hf_sgpe.files.folder_contents import MODULES_FILE, module_folders, why_no_model
+from hf_sgpe.files.folder_contents import MODULES_FILE, SENTENCES, module_folders, why_no_model
 from hf_sgpe.files.hub import download_model
 from hf_sgpe.files.json_files import read_json
 from hf_sgpe.files.overwriting import check_new_folder
@@ -176,7 +176,7 @@ def transplant(
         firsts = {number: name for name, number in reversed(numbers.items())}
         copies = set(tables).difference(firsts.values())
         sizes = size_of_model(folder, copies), size_of_model(temporary, copies)
-        kind = "SentenceTransformer" if (folder / MODULES_FILE).is_file() else auto_class(empty.config)
+        kind = SENTENCES if (folder / MODULES_FILE).is_file() else auto_class(empty.config)
         done = Transplant(target, row_map, tables, kind, tied, new_tokenizer, old_tokenizer, drafts, sizes)
         if describe is not None:
             for name, text in describe(replace(done, out=temporary)).items():

@@ -34,13 +34,6 @@ def masked_model(kind, folder):
 
 
 @pytest.fixture(scope="module")
-def corpus(sample, tmp_path_factory):
-    file = tmp_path_factory.mktemp("corpus") / "si.txt"
-    file.write_text(sample["si"], encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="module")
 def bases(sample, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bases")
     lines = [*sample["en"].splitlines(), *TEXT.splitlines()]
@@ -50,11 +43,11 @@ def bases(sample, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def extended(bases, corpus, tmp_path_factory):
+def extended(bases, sinhala_file, tmp_path_factory):
     """Folders with the extended tokenizers, and with the models that use them."""
     folder = tmp_path_factory.mktemp("extended")
     for kind in KINDS:
-        extend(bases[kind], corpus, folder / kind, script=["si"], new_tokens=600)
+        extend(bases[kind], sinhala_file, folder / kind, script=["si"], new_tokens=600)
         hf_sgpe("transplant", bases[kind], "--tokenizer", folder / kind, "--out", folder / f"{kind}-model")
     return folder
 
@@ -97,7 +90,7 @@ def test_the_folder_of_the_model_names_the_class_and_the_task(kind, extended):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_new_row_starts_from_the_pieces_that_the_old_tokenizer_knows(kind, bases, tmp_path):
-    """Where some pieces are unknown, the others are used; without any known piece, the mean of the table."""
+    """The row starts from the known pieces. If all pieces are unknown, the row starts from the mean of the table."""
     base = PieceFolder.read(bases[kind])
     word, part, strange = base.piece_of(" theක"), base.piece_of("theක"), base.piece_of("කක")
     base.with_pieces(dict.fromkeys((word, part, strange), -12.0), {}).write(tmp_path)
@@ -138,15 +131,15 @@ def test_a_sentence_transformers_folder_stays_whole(bases, extended, tmp_path):
     assert "modules.json is damaged" in refused.stderr
 
 
-def test_training_of_text_refuses_a_masked_model_before_it_begins(bases, corpus, tmp_path):
+def test_training_of_text_refuses_a_masked_model_before_it_begins(bases, sinhala_file, tmp_path):
     model = bases["Unigram"]
-    for command in (("finetune", corpus, "--model", model), ("adapt", model, corpus, "--script", "si")):
+    for command in (("finetune", sinhala_file, "--model", model), ("adapt", model, sinhala_file, "--script", "si")):
         refused = hf_sgpe(*command, "--out", tmp_path / "out", code=2)
         assert "only causal language models can predict text" in refused.stderr
         assert not (tmp_path / "out").exists()
 
 
-def test_a_translation_model_with_an_unknown_token_is_transplanted(sample, corpus, tmp_path):
+def test_a_translation_model_with_an_unknown_token_is_transplanted(sample, sinhala_file, tmp_path):
     """NLLB merges characters and has an unknown token, but no tokens for bytes."""
     base, grown, out = tmp_path / "base", tmp_path / "grown", tmp_path / "out"
     base.mkdir()
@@ -165,7 +158,7 @@ def test_a_translation_model_with_an_unknown_token_is_transplanted(sample, corpu
     )
     torch.manual_seed(1)
     transformers.M2M100ForConditionalGeneration(config).save_pretrained(base)
-    extend(base, corpus, grown, script=["si"], new_tokens=500)
+    extend(base, sinhala_file, grown, script=["si"], new_tokens=500)
     done = transplant(base, grown, out)
     assert len(done.row_map.new) == 500
     assert done.row_map.keeps_ids
@@ -187,7 +180,7 @@ def test_the_whole_folder_of_a_model_is_pushed(bases, extended, tmp_path, here):
     assert "tokenizer.json" in {file["path"] for file in json.loads(other.stdout)["files"]}
 
 
-def test_the_class_of_a_translation_model_keeps_its_languages(sample, corpus, tmp_path):
+def test_the_class_of_a_translation_model_keeps_its_languages(sample, sinhala_file, tmp_path):
     base, grown, out = tmp_path / "base", tmp_path / "grown", tmp_path / "out"
     lines = [*sample["en"].splitlines(), *sample["hi"].splitlines()]
     pieces = [piece.piece for piece in ModelProto.FromString(trained(lines, byte_fallback=False)).pieces if piece.type == 1]
@@ -200,7 +193,7 @@ def test_the_class_of_a_translation_model_keeps_its_languages(sample, corpus, tm
     layers = dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"), 1)
     config = transformers.M2M100Config(vocab_size=len(old), d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, **layers)
     transformers.M2M100ForConditionalGeneration(config).save_pretrained(base)
-    done = hf_sgpe("extend", base, corpus, "--script", "si", "--new-tokens", 500, "--out", grown)
+    done = hf_sgpe("extend", base, sinhala_file, "--script", "si", "--new-tokens", 500, "--out", grown)
     assert "AutoTokenizer loads the tokenizer as NllbTokenizer, with the same ids" in done.stdout
     hf_sgpe("transplant", base, "--tokenizer", grown, "--out", out)
     # Transformers 5.5 takes no class from the settings in the folder of a model of this type.

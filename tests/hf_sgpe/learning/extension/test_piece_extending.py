@@ -29,16 +29,9 @@ def bases(sample, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def corpus(sample, tmp_path_factory):
-    file = tmp_path_factory.mktemp("corpus") / "si.txt"
-    file.write_text(sample["si"], encoding="utf-8")
-    return file
-
-
-@pytest.fixture(scope="module")
-def extended(bases, corpus, tmp_path_factory):
+def extended(bases, sinhala_file, tmp_path_factory):
     folder = tmp_path_factory.mktemp("extended")
-    return {kind: extend(bases[kind], corpus, folder / kind, script=["si"], new_tokens=700) for kind in KINDS}
+    return {kind: extend(bases[kind], sinhala_file, folder / kind, script=["si"], new_tokens=700) for kind in KINDS}
 
 
 def opened(folder) -> Tokenizer:
@@ -112,11 +105,11 @@ def test_a_mask_after_the_last_piece_stays_where_it_is(bases, pairs):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_report_tells_of_unknown_text(kind, bases, corpus, tmp_path, extended):
+def test_the_report_tells_of_unknown_text(kind, bases, sinhala_file, tmp_path, extended):
     cost = extended[kind].cost
     assert cost.unknown == (1.0, 0.0)
     out = tmp_path / "out"
-    done = hf_sgpe("extend", bases[kind], corpus, "--script", "si", "--new-tokens", 300, "--out", out)
+    done = hf_sgpe("extend", bases[kind], sinhala_file, "--script", "si", "--new-tokens", 300, "--out", out)
     assert "100.0% of these words contained unknown text; now 0.0% do" in done.stdout
     assert "AutoTokenizer loads the tokenizer as" in done.stdout
     shown = evaluate(load_measurable(bases[kind]), ["ශ්‍රී ලංකාව a"])
@@ -132,24 +125,24 @@ def test_the_class_of_the_base_is_kept_only_if_it_gives_the_same_ids(extended, b
     assert "as BertTokenizer, with the same ids" in extended["WordPiece"].runs
 
 
-def test_joiners_that_the_normalizer_deletes_are_named(bases, corpus, tmp_path, caplog):
-    extend(bases["WordPiece"], corpus, tmp_path / "out", script=["si"], new_tokens=300)
+def test_joiners_that_the_normalizer_deletes_are_named(bases, sinhala_file, tmp_path, caplog):
+    extend(bases["WordPiece"], sinhala_file, tmp_path / "out", script=["si"], new_tokens=300)
     assert "deletes U+200D zero width joiner" in caplog.text
 
 
-def test_a_script_that_the_normalizer_destroys_is_refused(sample, corpus, tmp_path):
+def test_a_script_that_the_normalizer_destroys_is_refused(sample, sinhala_file, tmp_path):
     base = piece_folder("WordPiece", sample["en"].splitlines(), tmp_path / "uncased", uncased=True)
     with pytest.raises(SGPEError, match="cannot be written without them"):
-        extend(base, corpus, tmp_path / "out", script=["si"], new_tokens=300)
+        extend(base, sinhala_file, tmp_path / "out", script=["si"], new_tokens=300)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     "option", [{"own_split": True}, {"reuse_ids": True}, {"replace_script": ["han"]}, {"runs_in": ["llama.cpp"]}]
 )
-def test_options_of_merging_tokenizers_are_refused(option, bases, corpus, tmp_path):
+def test_options_of_merging_tokenizers_are_refused(option, bases, sinhala_file, tmp_path):
     with pytest.raises(SGPEError, match=f"cannot be extended with {next(iter(option))}"):
-        extend(bases["Unigram"], corpus, tmp_path / "out", script=["si"], **option)
+        extend(bases["Unigram"], sinhala_file, tmp_path / "out", script=["si"], **option)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -166,13 +159,13 @@ def test_a_broken_promise_is_found(kind, extended):
             check_pieces(base, base.with_pieces({"ක": -1000.0}, {}), SINHALA)
 
 
-def test_the_first_new_tokens_are_those_of_a_smaller_extension(bases, corpus, tmp_path, extended):
+def test_the_first_new_tokens_are_those_of_a_smaller_extension(bases, sinhala_file, tmp_path, extended):
     whole = extended["Unigram"].extension
     smaller = whole.at(600)
     assert smaller.vocab_size == whole.base.vocab_size + 600
     assert smaller.vocab.items() <= whole.tokenizer.vocab.items()
     curve = hf_sgpe(
-        *("extend", bases["Unigram"], corpus, "--script", "si", "--new-tokens", 600, "--eval", corpus),
+        *("extend", bases["Unigram"], sinhala_file, "--script", "si", "--new-tokens", 600, "--eval", sinhala_file),
         *("--out", tmp_path / "out"),
     )
     assert "si tokens/word" in curve.stdout
@@ -208,7 +201,7 @@ def test_damaged_vocabularies_are_one_line(bases, tmp_path):
         ("added_tokens", [{"id": 900, "content": "<z>", "special": True}], "'<z>' has the id 900"),
     ],
 )
-def test_files_that_the_library_reads_otherwise_are_refused(part, value, message, bases, corpus, tmp_path):
+def test_files_that_the_library_reads_otherwise_are_refused(part, value, message, bases, sinhala_file, tmp_path):
     content = json.loads((bases["Unigram"] / "tokenizer.json").read_text(encoding="utf-8"))
     if part == "added_tokens":
         flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
@@ -216,17 +209,19 @@ def test_files_that_the_library_reads_otherwise_are_refused(part, value, message
     else:
         content["model"][part] = value
     (tmp_path / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
-    refused = hf_sgpe("extend", tmp_path, corpus, "--script", "si", "--out", tmp_path / "out", code=2)
+    refused = hf_sgpe("extend", tmp_path, sinhala_file, "--script", "si", "--out", tmp_path / "out", code=2)
     assert message in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
 
 
-def test_a_text_with_too_few_words_is_told(bases, corpus, tmp_path, caplog):
-    extend(bases["Unigram"], corpus, tmp_path / "out", script=["si"], new_tokens=1_000_000)
+def test_a_text_with_too_few_words_is_told(bases, sinhala_file, tmp_path, caplog):
+    extend(bases["Unigram"], sinhala_file, tmp_path / "out", script=["si"], new_tokens=1_000_000)
     assert "of the 1000000 new tokens requested" in caplog.text
     with pytest.raises(SGPEError, match="the characters of sinhala alone need"):
-        extend(bases["Unigram"], corpus, tmp_path / "small", script=["si"], new_tokens=5)
-    hint = hf_sgpe("extend", bases["Unigram"], corpus, "--base-split", "--script", "si", "--out", tmp_path / "x", code=2)
+        extend(bases["Unigram"], sinhala_file, tmp_path / "small", script=["si"], new_tokens=5)
+    hint = hf_sgpe(
+        "extend", bases["Unigram"], sinhala_file, "--base-split", "--script", "si", "--out", tmp_path / "x", code=2
+    )
     assert "with --base-split" in hint.stderr
 
 
@@ -241,7 +236,7 @@ def test_the_letters_of_an_alphabet_get_pieces_and_its_name_is_asked_for(bases, 
     assert "name the script to add, such as --script georgian" in asked.stderr
 
 
-def test_a_folder_with_only_a_list_of_pieces_names_the_command(corpus, tmp_path):
+def test_a_folder_with_only_a_list_of_pieces_names_the_command(sinhala_file, tmp_path):
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n", encoding="utf-8")
-    refused = hf_sgpe("extend", tmp_path, corpus, "--script", "si", "--out", tmp_path / "out", code=2)
+    refused = hf_sgpe("extend", tmp_path, sinhala_file, "--script", "si", "--out", tmp_path / "out", code=2)
     assert "save a tokenizer.json first: python -c" in refused.stderr
