@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
 from math import inf
@@ -27,12 +27,22 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.json_files import read_json, write_json
 from hf_sgpe.files.resuming import SETTINGS_FILE, alone_in, check_settings, keep_settings
+from hf_sgpe.formats.folder_of_any_kind import read_folder
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
 from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.learning.extension.extension_config import parse_new_tokens
 from hf_sgpe.learning.finetuning_options import TextOptions, TrainingRun
-from hf_sgpe.weights.model_loading import check_causal, load_causal_model, load_config, load_tokenizer
-from trainers.language_models.language_model import collate
+from hf_sgpe.weights.model_loading import (
+    check_predicts,
+    load_config,
+    load_predicting_model,
+    load_tokenizer,
+    load_translating_tokenizer,
+)
+from trainers.language_models.causal_objective import CausalObjective
+from trainers.language_models.objectives import Objective, objective_of
+from trainers.language_models.pair_objective import PairObjective, chrf
 from trainers.language_models.scoring import PROGRESS_FILE, beginning_of, score_model
 from trainers.language_models.training_rows import TrainingRows, check_corpus, read_rows
 from trainers.language_models.training_runs import (
@@ -73,6 +83,12 @@ def _text_options(given: Adaptation) -> TextOptions:
     return TextOptions(**{name: getattr(given, name) for name in names}, validation_share=None if given.evaluate else 0.01)
 
 
+def _load_tokenizer(given: Adaptation, path_or_repo: str) -> PreTrainedTokenizerBase:
+    if given.target_language is None:
+        return load_tokenizer(path_or_repo)
+    return load_translating_tokenizer(path_or_repo, given.source_language or given.target_language, given.target_language)
+
+
 def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
     """Adapt a model to a language. ``show`` is called with one line about each step.
 
@@ -82,6 +98,13 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     """
     require_pytorch()
     given.check()
+    config, class_name = load_config(given.base), check_predicts(given.base)
+    objective = objective_of(config, class_name)
+    if not isinstance(objective, CausalObjective):
+        if given.init == "distil":
+            raise SGPEError(f"--init distil is for causal models, but {given.base} is a {class_name}: give --init mean")
+        # Each line is a text: it may be a pair.
+        given = replace(given, init="mean", lines=given.lines or isinstance(objective, PairObjective))
     text = _text_options(given)
     text.check_text()
     check_corpus(text)
@@ -91,14 +114,15 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     check_settings(out, settings)
     check_resumable(out / MODEL, {name: getattr(given, name) for name in _OF_TRAINING})
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
-    check_causal(given.base)
-    folder = TokenizerFolder.read(given.base)
-    check_length(load_config(given.base), given.length, given.base)
+    folder = read_folder(given.base)
+    if given.target_language:
+        _load_tokenizer(given, given.base)  # it may lack the language
+    check_length(config, given.length, given.base)
     out.mkdir(parents=True, exist_ok=True)
     try:
         with alone_in(out):
             keep_settings(out, settings)
-            return _run(given, folder, held_out, out, show)
+            return _run(given, objective, folder, held_out, out, show)
     except SGPEError:
         # Unless a long step is done, remove the files of this run, so that the next run can have other options.
         if not (out / START).exists() and not (out / _DISTILLATION).exists():
@@ -121,26 +145,31 @@ def _check_out(given: Adaptation, out: Path) -> None:
 
 
 def _run(
-    given: Adaptation, base: TokenizerFolder, held_out: dict[str, Any], out: Path, show: Callable[[str], None]
+    given: Adaptation,
+    objective: Objective,
+    base: TokenizerFolder | PieceFolder,
+    held_out: dict[str, Any],
+    out: Path,
+    show: Callable[[str], None],
 ) -> dict[str, dict[str, float]]:
     show(_extend(given, base, out))
-    old, new = load_tokenizer(given.base), load_tokenizer(str(out / TOKENIZER))
+    old, new = _load_tokenizer(given, given.base), _load_tokenizer(given, str(out / TOKENIZER))
     # The rows are read before distillation, because the text may be too short.
-    rows = read_rows(_text_options(given), new, str(out / TOKENIZER))
+    rows = read_rows(_text_options(given), new, str(out / TOKENIZER), objective=objective)
     if rows.validation:
         held_out["validation"] = rows.validation
     if not given.keep:
         show("Without --keep, the model may forget the languages that it knows")
     show(_start(given, old, new, out))
-    model = load_causal_model(str(out / START))
+    model = load_predicting_model(str(out / START))
     began = time.monotonic()
     before, held_out = _before(given, old, held_out, out, show)
     measuring = time.monotonic() - began
     if not is_finished(out / MODEL):
-        show(_forecast(given, model, rows, extended_ids(new)))
+        show(_forecast(given, objective, model, new, rows))
         times = 1 + min(given.steps, 10)
         show(f"The model is measured {times} times meanwhile; the base model was measured in {measuring:.0f} seconds")
-    points = _train(given, model, new, rows, held_out, out, show)
+    points = _train(given, objective, model, new, rows, held_out, out, show)
     if has_picture := find_spec("matplotlib") is not None:
         from trainers.language_models.language_progress import draw_progress
 
@@ -154,6 +183,8 @@ def _run(
         for name in held_out
     }
     lines = _report(given, rows, result, len(extended_ids(new)))
+    if isinstance(objective, PairObjective):
+        lines += _translation_lines({given.base: old, str(out / MODEL): new}, held_out, show)
     lines += ["", f"![Bits per byte over the training]({PICTURE})"] if has_picture else []
     write_text(out / REPORT, "\n".join(lines) + "\n")
     return result
@@ -179,7 +210,7 @@ def conclusions(result: Mapping[str, Mapping[str, float]]) -> list[str]:
     return lines
 
 
-def _extend(given: Adaptation, base: TokenizerFolder, out: Path) -> str:
+def _extend(given: Adaptation, base: TokenizerFolder | PieceFolder, out: Path) -> str:
     target = out / TOKENIZER
     if (target / "tokenizer.json").exists():
         return f"{target}: the extended tokenizer is already there"
@@ -225,12 +256,42 @@ def _before(
     return {name: bits for name, (bits, _) in found.items()}, texts
 
 
-def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new_rows: list[int]) -> str:
+def _translation_lines(
+    models: Mapping[str, PreTrainedTokenizerBase], held_out: Mapping[str, list[str]], show: Callable[[str], None]
+) -> list[str]:
+    """Return a line about the translations of each held-out text that has pairs, and show the lines. ``models`` are the
+    tokenizers of the base model and of the trained model, keyed by the model's folder.
+    """
+    if not any("\t" in text for texts in held_out.values() for text in texts):
+        return []
+    if find_spec("sacrebleu") is None:
+        show("chrF++ of the translations was not measured, because sacrebleu is not installed: pip install sacrebleu")
+        return []
+    scores = []
+    for name, tokenizer in models.items():
+        model = load_predicting_model(name)
+        scores.append({text: chrf(model, tokenizer, some) for text, some in held_out.items()})
+    before, after = scores
+    lines = [
+        f"{name}: chrF++ of translations: {before[name]:.1f} → {one:.1f}" for name, one in after.items() if one is not None
+    ]
+    for line in lines:
+        show(line)
+    return [f"- {line}" for line in lines]
+
+
+def _forecast(
+    given: Adaptation,
+    objective: Objective,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: TrainingRows,
+) -> str:
     """Return a line about the cost of training: steps, tokens, memory and time, which is measured on the first rows."""
     import torch
 
     rates = {"learning_rate": given.learning_rate, "rows_learning_rate": given.rows_learning_rate}
-    parameter_groups(model, given.parts, new_rows, **rates)
+    parameter_groups(model, given.parts, extended_ids(tokenizer), **rates)
     every = model.num_parameters()
     trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     logits = given.batch_size * given.length * len(model.get_input_embeddings().weight)
@@ -246,6 +307,7 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
     if needed > memory:
         raise SGPEError(f"training needs about {need}, but there are only {memory / 1e9:.1f} GB: {remedy}")
     model.to(device)
+    collate = objective.collator(model, tokenizer)
     batch = collate([rows.rows[place] for place in range(min(given.batch_size, len(rows.rows)))])
     ids = {name: tensor.to(device) for name, tensor in batch.items()}
     began = time.perf_counter()
@@ -254,7 +316,7 @@ def _forecast(given: Adaptation, model: PreTrainedModel, rows: TrainingRows, new
             if number == 1:  # the first pass is slower
                 began = time.perf_counter()
             with torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
-                model(**ids, use_cache=False).loss.backward()
+                model(**ids, **objective.options).loss.backward()
             model.zero_grad()
             if on_gpu:
                 torch.cuda.synchronize()
@@ -281,6 +343,7 @@ def _main_memory() -> float:
 
 def _train(
     given: Adaptation,
+    objective: Objective,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     rows: TrainingRows,
@@ -304,7 +367,7 @@ def _train(
         model,
         tokenizer,
         rows.rows,
-        collate,
+        objective.collator(model, tokenizer),
         run,
         settings={"text": rows.digest, "length": given.length},
         parts=given.parts,

@@ -11,6 +11,7 @@ from hf_sgpe.corpora.text_files import JSON_LINES, kind_of, read_text_file
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.finetuning_options import PairFinetuning
 from trainers.language_models.language_model import check_shape
+from trainers.language_models.pair_objective import encode_pairs, translations
 from trainers.language_models.run_arguments import check_run, fitted_model, load_tokenizers
 from trainers.language_models.training_runs import digest_of, require_pytorch, train
 from trainers.model_rows.token_tables import embedding_rows
@@ -59,7 +60,7 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
 
     model, _ = fitted_model(args, AutoModelForSeq2SeqLM, make_new, tokenizer, own, tell)
     model.to(state.device)
-    examples = _encoded(pairs, tokenizer, args.length)
+    examples = encode_pairs(pairs, tokenizer, args.length)
     training, held_out = examples[: -args.held_out], examples[-args.held_out :]
     collator = DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=8)
     tell(f"{model.num_parameters():,} parameters, {len(training):,} pairs")
@@ -67,8 +68,8 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
     train(model, tokenizer, training, collator, args, settings={**args.made_from(), "pairs": digest_of(training)})
     after = _loss_on(model, held_out, collator, args.batch_size)
     tell(f"Loss per token of {len(held_out)} held-out targets: {before:.4f} before, {after:.4f} after")
-    translations = _generated(model, tokenizer, held_out[:_SHOWN], collator, args.length)
-    for (source, target), translation in zip(pairs[-args.held_out :], translations, strict=False):
+    shown = pairs[-args.held_out :][:_SHOWN]
+    for (source, target), translation in zip(shown, translations(model, tokenizer, shown, args.length), strict=True):
         tell(f"\nsource: {source}\ntarget: {target}\nmodel:  {translation}")
     return {"before": before, "after": after} if state.is_main_process else None
 
@@ -133,15 +134,6 @@ def _small_t5(tokenizer: PreTrainedTokenizerBase, *, layers: int, width: int, he
     )
 
 
-def _encoded(pairs: list[_Pair], tokenizer: PreTrainedTokenizerBase, length: int) -> list[dict[str, list[int]]]:
-    """Return a dict with ``input_ids`` (source) and ``labels`` (target) for each pair, truncated to ``length`` ids."""
-    columns = []
-    for side in zip(*pairs, strict=True):
-        rows = tokenizer(list(side), add_special_tokens=False, verbose=False)["input_ids"]
-        columns.append([[*ids[: length - 1], tokenizer.eos_token_id] for ids in rows])
-    return [{"input_ids": source, "labels": target} for source, target in zip(*columns, strict=True)]
-
-
 def _loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], collator: Any, batch_size: int) -> float:
     """Return the model's mean loss per target token on ``examples``, in nats."""
     import torch
@@ -155,16 +147,3 @@ def _loss_on(model: PreTrainedModel, examples: list[dict[str, list[int]]], colla
             nats += float(model(**batch).loss) * count
             tokens += count
     return nats / tokens
-
-
-def _generated(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    examples: list[dict[str, list[int]]],
-    collator: Any,
-    length: int,
-) -> list[str]:
-    model.eval()
-    batch = collator(examples).to(model.device)
-    ids = model.generate(batch["input_ids"], attention_mask=batch["attention_mask"], max_new_tokens=length, do_sample=False)
-    return list(tokenizer.batch_decode(ids, skip_special_tokens=True))

@@ -80,7 +80,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
     given.check()
     require_pytorch(to_train=False)
     from hf_sgpe.corpora.held_out import read_held_out
-    from hf_sgpe.weights.model_loading import check_causal, load_config, load_tokenizer
+    from hf_sgpe.weights.model_loading import check_predicts, load_config, load_tokenizer
     from hub_cards.cards.transplant_card import measure, report_files, report_on
     from trainers.model_rows.token_tables import MOST_MULTIPLE
     from trainers.model_rows.transplanting import check_is_new, transplant as write
@@ -98,7 +98,7 @@ def transplant(given: TransplantOptions, as_json: Json = False) -> None:
             )
     if held_out:
         try:
-            check_causal(given.model)
+            check_predicts(given.model)
         except SGPEError as error:
             raise SGPEError(f"{error}: leave out --eval") from None
     tokenizer = load_tokenizer(given.model_tokenizer or given.model) if held_out else None

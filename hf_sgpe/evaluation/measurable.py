@@ -21,6 +21,7 @@ from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerBase
 
     from hf_sgpe.formats.piece_folder import PieceFolder
     from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
@@ -98,11 +99,11 @@ def tokenizer_in(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | PieceFo
         return pieces
 
 
-def load(path_or_repo: str | os.PathLike[str]) -> BPETokenizer | Measurable:
-    """Load a tokenizer from a file, folder or Hub repository with a ``tokenizer.json``. It neither adds nor recognizes
-    special tokens. If `BPETokenizer` cannot read it, it runs in the ``tokenizers`` package.
+def load(source: str | os.PathLike[str] | PreTrainedTokenizerBase) -> BPETokenizer | Measurable:
+    """Load a tokenizer from a file, folder or Hub repository with a ``tokenizer.json``, or from transformers. It neither
+    adds nor recognizes special tokens. If `BPETokenizer` cannot read it, it runs in the ``tokenizers`` package.
     """
-    tokenizer = read_tokenizer(path_or_repo)
+    tokenizer = read_tokenizer(source)
     return tokenizer if isinstance(tokenizer, BPETokenizer) else _foreign(*tokenizer)
 
 

@@ -361,7 +361,7 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
         works = (
-            ": it works only with info, encode, compare-ids, extend, transplant, push, evaluate (without --vocabulary) and "
+            ": it works only with info, encode, compare-ids, extend, transplant, adapt, push, evaluate (without --vocabulary) and "
             "card (of a model)"
         )
         known = works if model.get("type") in ("Unigram", "WordPiece") else ""

@@ -62,6 +62,8 @@ class Adaptation:
     batch_size: int = option("Training sequences per step.", 16)
     lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)
     text_field: str = option("Field (.jsonl) or column (.parquet) that contains the text.", "text")
+    source_language: str | None = option("Language code of the sources, for a model such as NLLB: hin_Deva.")
+    target_language: str | None = option("Language code of the targets or single texts, for a model such as NLLB: sin_Sinh.")
     seed: int = option("Seed of the random order of texts.", 1)
     resume: bool = option(
         "Continue an interrupted run in --out. After a training that diverged, give a lower learning rate.", False
@@ -103,4 +105,10 @@ class Adaptation:
         for name in ("learning_rate", "rows_learning_rate"):
             if not getattr(self, name) > 0:
                 raise SGPEError(f"--{name.replace('_', '-')} must be above 0, not {getattr(self, name)}")
+        if self.source_language and not self.target_language:
+            raise SGPEError("--source-language needs --target-language: name the language code of the targets")
+        if self.target_language and self.keep:
+            raise SGPEError(
+                "--keep has text in other languages, which --target-language would mark wrongly: leave out --keep"
+            )
         _ = self.steps  # raises an error for a wrong budget

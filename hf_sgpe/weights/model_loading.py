@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A class that generates text has a name that ends in one of these.
 _GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
+MASKED = ("ForMaskedLM", "ForPreTraining")
+"""The endings of the names of classes that predict masked tokens."""
 _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken", "*tekken*.json")
 
 
@@ -58,24 +60,41 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
     return config
 
 
-def check_causal(path_or_repo: str) -> str:
-    """Check that a model is a causal language model, and return the name of the transformers class that loads it."""
+def check_predicts(path_or_repo: str) -> str:
+    """Check that a model predicts text: a causal model, a masked model, or an encoder–decoder model that reads text. Return
+    the name of the transformers class that loads the model.
+    """
+    from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES as PAIRS
+
+    config = load_config(path_or_repo)
+    name = auto_class(config)
+    reads_text = config.model_type in PAIRS if config.is_encoder_decoder else name.endswith((*_GENERATES, *MASKED))
+    if not reads_text:
+        own = next(iter(config.architectures or ()), "none")
+        raise SGPEError(
+            f"{path_or_repo}: only models that read and predict text can be trained or measured, but this model is of class "
+            f"{own}"
+        )
+    return name
+
+
+def check_causal(path_or_repo: str) -> None:
+    """Check that a model is a causal language model."""
     config = load_config(path_or_repo)
     name = auto_class(config)
     if config.is_encoder_decoder or not name.endswith(_GENERATES):
         reason = "this model has an encoder" if config.is_encoder_decoder else f"this model is of class {name or 'none'}"
-        raise SGPEError(f"{path_or_repo}: only causal language models can predict text, but {reason}")
-    return name
+        raise SGPEError(f"{path_or_repo}: only causal language models can predict the next token, but {reason}")
 
 
-def load_causal_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a causal language model of any class. All weights must be in the files, because transformers would give random
-    values to missing weights.
+def load_predicting_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
+    """Load a model that predicts text (see `check_predicts`). All weights must be in the files, because transformers would
+    give random values to missing weights.
     """
     import torch
     import transformers
 
-    name = check_causal(path_or_repo)
+    name = check_predicts(path_or_repo)
     with _loading(path_or_repo):
         model, loading_info = getattr(transformers, name).from_pretrained(
             path_or_repo, dtype=dtype or torch.float32, output_loading_info=True, trust_remote_code=False
@@ -102,6 +121,23 @@ def _loading(path_or_repo: str) -> Iterator[None]:
             if why_no_model(path) or (path.is_dir() and not (path / "config.json").exists()):
                 raise no_model(path_or_repo) from None
         raise SGPEError(f"{path_or_repo}: cannot load a model from this place ({_first_line(error)})") from None
+
+
+def load_translating_tokenizer(path_or_repo: str, source_language: str, target_language: str) -> PreTrainedTokenizerBase:
+    """Load a tokenizer whose class puts language codes, such as NLLB's ``sin_Sinh``, before sources and targets."""
+    from transformers import AutoTokenizer
+
+    with _loading(path_or_repo):
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            path_or_repo, src_lang=source_language, tgt_lang=target_language, trust_remote_code=False
+        )
+    for code in (source_language, target_language):
+        if code not in tokenizer.get_vocab():
+            raise SGPEError(f"{path_or_repo}: the tokenizer has no language code {code}: give one that it has")
+    if getattr(tokenizer, "src_lang", None) != source_language:
+        name = type(tokenizer).__name__
+        raise SGPEError(f"{path_or_repo}: a {name} has no language codes: leave out --source-language and --target-language")
+    return tokenizer
 
 
 def load_tokenizer(path_or_repo: str) -> PreTrainedTokenizerBase:

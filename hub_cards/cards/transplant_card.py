@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.corpora.held_out import HeldOut
-from hf_sgpe.evaluation.measurable import tokenizer_in
+from hf_sgpe.evaluation.measurable import load, tokenizer_in
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.files.hub import public_name
-from hf_sgpe.formats.tokenizer_json import from_transformers
-from hf_sgpe.tokenizer import BPETokenizer
 from hub_cards.cards.card_of_model import REPORT_FILE, inherited_metadata, model_readme
 from hub_cards.cards.seal import CARD_FILE
 from trainers.language_models.scoring import beginning_of, score_model
@@ -48,8 +46,8 @@ def measure(
     if like:
         texts = {name: beginning_of(some, like[name]["characters"]) for name, some in texts.items()}
     scores = score_model(model, tokenizer, texts, watched=watched, minutes=minutes)
-    bpe = BPETokenizer.of(from_transformers(tokenizer))
-    measured = {name: evaluate(bpe, one) for name, one in held_out.items()}
+    form = load(tokenizer)
+    measured = {name: evaluate(form, one) for name, one in held_out.items()}
     ratios = ("tokens_per_word", "tokens_per_character", "characters_per_token")
     return {
         name: scores[name].to_dict() | {ratio: getattr(one, ratio) for ratio in ratios} for name, one in measured.items()

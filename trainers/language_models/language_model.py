@@ -68,11 +68,12 @@ def collate(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
 
 
 def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids that precede each text in a row: eos or, if there is no eos, bos; and bos, if the tokenizer puts it
-    before each text.
+    """Return the ids that precede each text in a row: eos or, if there is no eos, bos or sep; and bos, if the tokenizer puts
+    it before each text.
     """
     bos = tokenizer.bos_token_id
-    separator = bos if tokenizer.eos_token_id is None else tokenizer.eos_token_id
+    ends = (tokenizer.eos_token_id, bos, tokenizer.sep_token_id)
+    separator = next((id for id in ends if id is not None), None)
     if separator is None:
         raise SGPEError(
             "the tokenizer has no eos token to put between texts: train it with special_tokens=('<|endoftext|>',)"

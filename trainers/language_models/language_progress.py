@@ -39,7 +39,7 @@ MEASURES = {
 
 
 class LanguageProgress(TrainerCallback):
-    """A callback that measures a causal model on held-out text in several languages while a ``Trainer`` trains this model.
+    """A callback that measures a model on held-out text in several languages while a ``Trainer`` trains this model.
 
     Add the callback with ``trainer.add_callback(LanguageProgress(trainer, …))``. The callback measures before the first
     step, after the last step and, in between, at each evaluation of the trainer or after every ``every`` steps. It logs the
@@ -103,8 +103,6 @@ class LanguageProgress(TrainerCallback):
                 "the trainer has no tokenizer: give processing_class=tokenizer to the Trainer, or tokenizer=tokenizer to "
                 "LanguageProgress"
             )
-        if getattr(trainer.model.config, "is_encoder_decoder", False):
-            raise SGPEError("LanguageProgress measures only causal models, but the trainer has an encoder-decoder model")
         self.trainer = trainer
         self.new_ids = extended_ids(tokenizer) if new_ids is None else list(new_ids)
         self.file = Path(trainer.args.output_dir) / PROGRESS_FILE if file is None else Path(file)

@@ -1,4 +1,4 @@
-"""Measurement of causal language models on text: bits per byte, tokens, time and cache size.
+"""Measurement of language models on text: bits per byte, tokens, time and cache size.
 
 `hf_sgpe.corpora.held_out` defines the texts, and the normalization that is applied before their bytes are counted.
 """
@@ -20,8 +20,10 @@ from tqdm import tqdm
 from hf_sgpe.corpora.measured_text import normalized
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.terminal.progress import somebody_watches
-from hf_sgpe.weights.model_loading import encode_texts, load_causal_model
-from trainers.language_models.language_model import text_start
+from hf_sgpe.weights.model_loading import load_predicting_model
+from trainers.language_models.causal_objective import CausalObjective
+from trainers.language_models.encoded_texts import EncodedTexts
+from trainers.language_models.objectives import objective_of
 
 if TYPE_CHECKING:
     import torch
@@ -32,12 +34,13 @@ logger = logging.getLogger(__name__)
 PROGRESS_FILE = "language_progress.jsonl"
 """Name of the file with the measurements of a training, in the folder of the training."""
 
-# Number of tokens in one forward pass of a measurement. The logits of these tokens take most of the memory.
-_MEASURED_TOKENS = 2048
-_LONGEST_WINDOW = 1024
 # Number of tokens with which the cache is measured. It is large enough to make the fixed part of a cache negligible, and
 # smaller than any sliding window.
 _CACHED_TOKENS = 16
+
+
+# Bits for a byte of unknown text, as for a byte that nothing predicts.
+_UNKNOWN_BITS = 8
 
 
 class NotFiniteError(SGPEError):
@@ -46,12 +49,12 @@ class NotFiniteError(SGPEError):
 
 @dataclass(frozen=True)
 class Score:
-    """The score of a causal model on some texts.
+    """The score of a model on some texts.
 
     Attributes:
         bits: Bits that the model needs to encode all texts.
-        bytes: Number of bytes of the texts in UTF-8, including line ends.
-        tokens: Number of predicted tokens, including those of line ends. Each token is counted once.
+        bytes: Number of bytes of the texts in UTF-8. For a causal model, they include line ends.
+        tokens: Number of predicted tokens. Each token is counted once.
         seconds: Time that the model takes to read the texts once.
         cache_bytes: Bytes that the model's cache needs for all tokens of the texts; None if the model caches no keys and
             values.
@@ -91,53 +94,25 @@ class Score:
 def bits_per_byte(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
 ) -> float:
-    """Return the number of bits that a causal model needs for each UTF-8 byte of held-out texts (see `score_texts`)."""
+    """Return the number of bits that a model needs for each UTF-8 byte of held-out texts (see `score_texts`)."""
     return score_texts(model, tokenizer, texts, length=length).bits_per_byte
-
-
-@dataclass(frozen=True)
-class _EncodedTexts:
-    """Held-out texts as ids, so that a model can be scored on them several times.
-
-    Attributes:
-        bytes: Number of bytes of the texts in UTF-8.
-        windows: Tensor with a row for each window: the ids that the model reads at a time, and one more id to predict.
-        counted: Mask for the ids of each window, except the first. It is true where the bits of an id are counted.
-        all_tokens: Number of ids, including the separators between texts.
-    """
-
-    bytes: int
-    windows: torch.Tensor
-    counted: torch.Tensor
-    all_tokens: int
-
-    @property
-    def length(self) -> int:
-        return self.counted.shape[1]
-
-    @property
-    def tokens(self) -> int:
-        return int(self.counted.sum())
 
 
 def encode_held_out(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int | None = None
-) -> _EncodedTexts:
-    """Encode held-out texts, and cut the ids into windows that a model can read (see `score_texts`)."""
+) -> EncodedTexts:
+    """Encode held-out texts for a model (see `score_texts`)."""
     texts = list(map(normalized, texts))
-    size = sum(len(text.encode()) for text in texts)
-    if not size:
+    encoded = objective_of(model.config, type(model).__name__).encode(model, tokenizer, texts, length)
+    if not encoded.tokens:
         raise SGPEError("there is no text to measure bits per byte on")
-    length = length or min(getattr(model.config, "max_position_embeddings", None) or _LONGEST_WINDOW, _LONGEST_WINDOW)
-    encoded, start = encode_texts(texts, tokenizer), text_start(tokenizer)
-    windows, counted = _windows(encoded, start, length)
-    rows, largest = len(model.get_input_embeddings().weight), int(windows.max())
-    if largest >= rows:
+    rows = len(model.get_input_embeddings().weight)
+    if encoded.largest_id >= rows:
         raise SGPEError(
-            f"the tokenizer has the id {largest:,}, but the model has only {rows:,} rows: give the tokenizer that the "
-            "model was trained with"
+            f"the tokenizer has the id {encoded.largest_id:,}, but the model has only {rows:,} rows: give the tokenizer "
+            "that the model was trained with"
         )
-    return _EncodedTexts(size, windows, counted, sum(len(start) + len(text) for text in encoded))
+    return encoded
 
 
 def score_texts(
@@ -150,19 +125,18 @@ def score_texts(
     progress: str | None = None,
     minutes: float | None = None,
 ) -> Score:
-    """Measure how well a causal model predicts held-out texts. The resulting bits per byte are comparable between models
-    with different tokenizers.
+    """Measure how well a model predicts held-out texts. The resulting bits per byte are comparable between models of the
+    same kind with different tokenizers.
 
-    Each token of each text is predicted once, and the bits of all tokens are added up. As in `pack`, there are separator
-    tokens between texts; the first token of a text is predicted from them, but their own bits are not counted. The model
-    sees a window of ``length`` tokens, which moves by half its length. So each token is predicted from at least
-    ``length / 2`` tokens before it or, near the start, from all of them. Text that spells a special token is scored as that
-    token. Bytes are counted in the NFC form of the texts, even if the tokenizer changes the texts.
+    Each token is predicted once, and the bits of all tokens are added up. The objective of the model defines from what a
+    token is predicted: see `CausalObjective.encode`, `MaskedObjective.encode` and `PairObjective.encode`. Text that spells a
+    special token is scored as that token. Bytes are counted in the NFC form of the texts, even if the tokenizer changes the
+    texts.
 
     Args:
         texts: Texts, such as the result of `hf_sgpe.corpora.held_out.HeldOut.texts`.
-        length: Length of the window in tokens; None for the model's greatest length, but at most 1,024. All commands use
-            None, because the bits per byte of a model depend on the length.
+        length: Number of tokens that the model reads at a time; None for the model's greatest length, but at most 1,024
+            (causal), or 128 (masked). All commands use None, because the bits per byte of a model depend on the length.
         watched: Ids of the tokens whose total probability is measured.
         progress: Label of the progress bar, which is only shown on a terminal. None shows no bar.
         minutes: Greatest time for the measurement, estimated from the first tokens. If all texts would take longer, only
@@ -194,30 +168,27 @@ def beginning_of(texts: Iterable[str], characters: int) -> list[str]:
     return taken
 
 
-def _estimated_seconds(model: PreTrainedModel, encoded: _EncodedTexts) -> float:
-    """Return the time that a measurement of the texts would take, estimated from their first windows."""
-    rows = max(_MEASURED_TOKENS // encoded.length, 1)
-    windows, counted = encoded.windows[:rows], encoded.counted[:rows]
-    first = replace(encoded, windows=windows, counted=counted)
+def _estimated_seconds(model: PreTrainedModel, encoded: EncodedTexts) -> float:
+    """Return the time that a measurement of the texts would take, estimated from its first pass."""
     started = time.perf_counter()
-    score_encoded(model, first, with_cache=False)
-    return (time.perf_counter() - started) * len(encoded.windows) / len(windows)
+    score_encoded(model, replace(encoded, passes=encoded.passes[:1]), with_cache=False)
+    return (time.perf_counter() - started) * len(encoded.passes)
 
 
 def score_encoded(
     model: PreTrainedModel,
-    encoded: _EncodedTexts,
+    encoded: EncodedTexts,
     *,
     watched: Sequence[int] = (),
     progress: str | None = None,
     with_cache: bool = True,
     shared: bool = False,
 ) -> Score:
-    """Measure how well a causal model predicts texts from `encode_held_out`, and leave the model and all random states as
+    """Measure how well a model predicts texts from `encode_held_out`, and leave the model and all random states as
     they were. See `score_texts`.
 
     Args:
-        with_cache: Whether to measure the size of the cache; otherwise ``cache_bytes`` is None.
+        with_cache: Whether to measure the size of a causal model's cache; otherwise ``cache_bytes`` is None.
         shared: Whether the processes of accelerate share the work. All processes must make this call, and each process
             returns the score on all texts.
     """
@@ -230,9 +201,7 @@ def score_encoded(
         from accelerate.utils import gather_object
 
         process, processes = PartialState().process_index, PartialState().num_processes
-    windows, counted, length = encoded.windows, encoded.counted, encoded.length
-    per_pass = max(_MEASURED_TOKENS // length, 1)
-    passes = range(0, len(windows), per_pass)
+    passes = encoded.passes
     # A model can be spread over processes, and its parts wait for each other. Therefore, each process makes the same number
     # of passes. A process without work repeats a pass.
     rounds = range(-(-len(passes) // processes))
@@ -245,12 +214,10 @@ def score_encoded(
         hidden = progress is None or not somebody_watches()
         for turn in tqdm(rounds, desc=progress, unit=" parts", disable=hidden, leave=False):
             number = turn * processes + process
-            first = passes[min(number, len(passes) - 1)]
-            window, mask = (rows[first : first + per_pass].to(model.device) for rows in (windows, counted))
-            logits = model(input_ids=window[:, :-1], use_cache=False).logits[mask].float()
+            one = passes[min(number, len(passes) - 1)]().to(model.device)
+            logits, targets = model(**one.inputs).logits[one.counted].float(), one.targets
             if number >= len(passes):
                 continue
-            targets = window[:, 1:][mask]
             losses = cross_entropy(logits, targets, reduction="none")
             sums[0] += losses.double().sum().item()
             if len(index):
@@ -262,12 +229,11 @@ def score_encoded(
         sums = [sum(column) for column in zip(*gather_object([sums]), strict=True)]
     nats, share, watched_tokens, watched_nats = sums
     tokens = encoded.tokens
-    # Windows overlap, so the model reads most tokens twice.
-    seconds = (time.perf_counter() - started) * encoded.all_tokens / (len(windows) * length)
+    seconds = (time.perf_counter() - started) / encoded.repetitions
     if not isfinite(nats):
         raise NotFiniteError("the model's predictions are not finite numbers: its weights are damaged")
     return Score(
-        bits=nats / log(2),
+        bits=nats / log(2) + _UNKNOWN_BITS * encoded.unknown_bytes,
         bytes=encoded.bytes,
         tokens=tokens,
         seconds=seconds,
@@ -302,27 +268,14 @@ def undisturbed(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def _windows(encoded: list[list[int]], start: list[int], length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the ``windows`` and ``counted`` of `_EncodedTexts`."""
-    import torch
-
-    stride = max(length // 2, 1)
-    ids = [id for text in encoded for id in (*start, *text)]
-    counts = [counted for text in encoded for counted in (*[False] * len(start), *[True] * len(text))]
-    # The last window extends beyond the end.
-    starts = range(0, max(len(ids) - 1 - length, 0) + stride, stride)
-    beyond = starts[-1] + length + 1 - len(ids)
-    windows = torch.tensor(ids + start[:1] * beyond).unfold(0, length + 1, stride)
-    counted = torch.tensor(counts + [False] * beyond).unfold(0, length + 1, stride)[:, 1:].clone()
-    counted[1:, : length - stride] = False  # these ids are counted in the previous window
-    return windows, counted
-
-
 def _cache_bytes(model: PreTrainedModel) -> float | None:
-    """Return the number of bytes that a model caches for each token of a text (in its sliding window), or None if the model
-    has no cache of keys and values.
+    """Return the number of bytes that a causal model caches for each token of a text (in its sliding window), or None if the
+    model has no cache of keys and values.
     """
     import torch
+
+    if not isinstance(objective_of(model.config, type(model).__name__), CausalObjective):
+        return None
 
     ids = torch.zeros((1, _CACHED_TOKENS), dtype=torch.long, device=model.device)
     with torch.inference_mode():
@@ -342,7 +295,7 @@ def score_model(
     minutes: float = 0,
     tell: Callable[[str], None] = logger.warning,
 ) -> dict[str, Score]:
-    """Load a causal model from a folder or the Hub, and return its score on each named text (see `score_texts`). All
+    """Load a model from a folder or the Hub, and return its score on each named text (see `score_texts`). All
     measurements together take at most about ``minutes``, if it is not 0. ``tell`` is called with a line about each text of
     which only the beginning was measured.
 
@@ -354,7 +307,7 @@ def score_model(
     if minutes < 0:
         raise SGPEError(f"eval_minutes must be at least 0, not {minutes:g}")
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = load_causal_model(path_or_repo, dtype="auto" if device == "cuda" else None).to(device)
+    model = load_predicting_model(path_or_repo, dtype="auto" if device == "cuda" else None).to(device)
     limit = minutes / max(len(texts), 1) if minutes else None
     try:
         scores = {

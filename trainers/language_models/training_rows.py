@@ -15,7 +15,9 @@ from hf_sgpe.corpora.validation_part import is_for_validation
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.finetuning_options import TextOptions
 from hf_sgpe.tokenizer import BPETokenizer
-from trainers.language_models.language_model import pack, text_start
+from trainers.language_models.causal_objective import CausalObjective
+from trainers.language_models.language_model import text_start
+from trainers.language_models.objectives import Objective
 from trainers.language_models.training_runs import digest_of
 from trainers.token_files.token_folders import TokenFolder, TokenRows, split_corpus
 
@@ -51,7 +53,12 @@ def check_corpus(options: TextOptions) -> None:
 
 
 def read_rows(
-    options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, *, most: int | None = None
+    options: TextOptions,
+    tokenizer: PreTrainedTokenizerBase,
+    where: str,
+    *,
+    most: int | None = None,
+    objective: Objective | None = None,
 ) -> TrainingRows:
     """Return the rows of the corpus or dataset, and then those of ``--keep``. In both groups, rows from folders of tokens,
     which stay on disk except in the format ``parquet``, precede rows from text.
@@ -59,25 +66,32 @@ def read_rows(
     Args:
         where: Folder or repository of the tokenizer. Each folder of tokens must have been written with this tokenizer.
         most: Maximum number of rows to read from text; None for all.
+        objective: The objective that makes the rows from text; None for the objective of causal models. Folders of tokens
+            are for causal models only.
     """
     from torch.utils.data import ConcatDataset, Subset
 
-    text = _rows_of(options, tokenizer, where, most)
+    objective = objective or CausalObjective()
+    text = _rows_of(options, tokenizer, where, most, objective)
     if not options.keep:
         return text
     share = options.share_to_keep()
     count = max(1, round(len(text.rows) * share / (1 - share)))
     others = replace(options, corpus=options.keep, dataset=None, validation_share=None)
-    kept = _rows_of(others, tokenizer, where, count)
+    kept = _rows_of(others, tokenizer, where, count, objective)
     few = kept.rows if len(kept.rows) <= count else Subset(kept.rows, range(count))
     digest = digest_of([text.digest, kept.digest, count])
     return TrainingRows(ConcatDataset([text.rows, few]), text.texts, text.validation, digest, kept=len(few))
 
 
-def _rows_of(options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, most: int | None) -> TrainingRows:
+def _rows_of(
+    options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: str, most: int | None, objective: Objective
+) -> TrainingRows:
     folders, names = split_corpus(options.corpus)
     parts: list[TrainingRows] = []
     if folders:
+        if not isinstance(objective, CausalObjective):
+            raise SGPEError(f"{folders[0].path} has tokens for a causal model: give text for a model of this kind")
         if options.validation_share is not None:
             raise SGPEError(
                 f"--validation-share is for text, but {folders[0].path} has tokens: use --validation-share of hf-sgpe "
@@ -85,7 +99,7 @@ def _rows_of(options: TextOptions, tokenizer: PreTrainedTokenizerBase, where: st
             )
         parts.append(_rows_of_tokens(folders, BPETokenizer.from_pretrained(where), text_start(tokenizer)[0], options.length))
     if names or options.dataset:
-        parts.append(_rows_of_texts(options, find_files(names), tokenizer, most))
+        parts.append(_rows_of_texts(options, find_files(names), tokenizer, most, objective))
     if len(parts) == 1:
         return parts[0]
     from torch.utils.data import ConcatDataset
@@ -109,7 +123,11 @@ def _rows_of_tokens(folders: Sequence[TokenFolder], tokenizer: BPETokenizer, sep
 
 
 def _rows_of_texts(
-    options: TextOptions, files: Sequence[CorpusFile], tokenizer: PreTrainedTokenizerBase, most: int | None
+    options: TextOptions,
+    files: Sequence[CorpusFile],
+    tokenizer: PreTrainedTokenizerBase,
+    most: int | None,
+    objective: Objective,
 ) -> TrainingRows:
     texts: Iterable[Text] = read_model_texts(
         files, text_field=options.text_field, special_tokens=tokenizer.all_special_tokens, lines=options.lines
@@ -138,12 +156,15 @@ def _rows_of_texts(
             count += 1
             yield text
 
-    rows = numpy.array(list(islice(pack(for_training(), tokenizer, options.length), most)), numpy.int32)
+    rows: Any = list(islice(objective.examples(for_training(), tokenizer, options.length), most))
     if options.validation_share is not None and not validation:
         raise SGPEError(f"{where}: there are too few texts for a validation part: add text, or use --lines")
     if not len(rows):
         raise _too_short(where, options.length)
-    return TrainingRows(rows, count, validation, digest_of(rows.tolist()))
+    digest = digest_of(rows)
+    if isinstance(rows[0], list):
+        rows = numpy.array(rows, numpy.int32)
+    return TrainingRows(rows, count, validation, digest)
 
 
 def _too_short(where: object, length: int) -> SGPEError:

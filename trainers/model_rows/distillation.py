@@ -24,7 +24,7 @@ from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.progress import bar_disabled
-from hf_sgpe.weights.model_loading import encode_texts, load_causal_model
+from hf_sgpe.weights.model_loading import check_causal, encode_texts, load_predicting_model
 from trainers.model_rows.embedding_rows import RowMap, token_lengths
 from trainers.model_rows.token_tables import NewRows, fit_embeddings, layers_of, tables_of
 
@@ -106,9 +106,10 @@ def distilled_rows(
 
     if not row_map.keeps_ids:
         raise SGPEError("distilling needs an extended tokenizer, but old tokens have new ids: extend the model's tokenizer")
+    check_causal(model)
     settings = settings or Distillation()
     snippets = choose_snippets(tokenizer, old, row_map.new, texts, settings)
-    net = load_causal_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
+    net = load_predicting_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
     fit_embeddings(net, tokenizer, old, multiple=1, start=lambda _: row_map)
     distil(net, row_map.new, snippets, settings, state=state)
     return [table.detach()[row_map.new].float().cpu() for table in tables_of(net)]

@@ -243,9 +243,12 @@ def parameter_groups(
 
 
 def layers_of(model: PreTrainedModel) -> Sequence[torch.nn.Module]:
-    """Return the layers of a model, from the first to the last."""
+    """Return the layers of a model, from the first to the last. The layers of an encoder precede those of its decoder."""
     from torch.nn import ModuleList
 
+    if model.config.is_encoder_decoder:
+        parts = (model.get_encoder(), model.get_decoder())
+        return [layer for part in parts for layer in next(one for one in part.children() if isinstance(one, ModuleList))]
     number = getattr(model.config.get_text_config(), "num_hidden_layers", 0)
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == number > 0:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.weights.model_loading import load_causal_model
+from hf_sgpe.weights.model_loading import load_predicting_model
 from trainers.model_rows.token_tables import tables_of
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def untrained_rows(model: str, tokens: Collection[int], unused: Collection[int],
     import torch
 
     with torch.no_grad():
-        tables = tables_of(load_causal_model(model, dtype="auto"))
+        tables = tables_of(load_predicting_model(model, dtype="auto"))
         inputs, outputs = tables[0], next((one for one in tables[1:2] if one.shape == tables[0].shape), tables[0])
         rows = len(inputs)
         known = sorted((set(range(rows)) - set(tokens)) | {id for id in unused if id < rows})

@@ -73,7 +73,7 @@ def test_weights_that_are_pointers_are_named_by_what_loads_models(saved, tmp_pat
     from transformers import AutoModelForCausalLM, LlamaConfig
 
     from hf_sgpe.generation import TextGenerator
-    from hf_sgpe.weights.model_loading import load_causal_model, load_model
+    from hf_sgpe.weights.model_loading import load_model, load_predicting_model
 
     (tmp_path / "tokenizer.json").write_bytes((saved / "tokenizer.json").read_bytes())
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -81,7 +81,7 @@ def test_weights_that_are_pointers_are_named_by_what_loads_models(saved, tmp_pat
     (tmp_path / "model.safetensors").write_text(POINTER)
     for load in (
         lambda: load_model(AutoModelForCausalLM, str(tmp_path)),
-        lambda: load_causal_model(str(tmp_path)),
+        lambda: load_predicting_model(str(tmp_path)),
         lambda: TextGenerator.load(tmp_path, "transformers"),
     ):
         with pytest.raises(SGPEError, match=r"model\.safetensors: a Git LFS pointer"):

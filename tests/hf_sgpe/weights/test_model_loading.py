@@ -12,7 +12,7 @@ from transformers import (  # noqa: E402
 )
 
 from hf_sgpe import SGPEError, SGPETokenizerFast  # noqa: E402
-from hf_sgpe.weights.model_loading import load_causal_model, load_model, load_tokenizer  # noqa: E402
+from hf_sgpe.weights.model_loading import load_model, load_predicting_model, load_tokenizer  # noqa: E402
 from trainers.language_models.language_model import pack  # noqa: E402
 
 
@@ -59,7 +59,7 @@ def test_a_damaged_config_is_one_line(name, value, tmp_path):
     config = {"model_type": "llama", "vocab_size": 20, "architectures": ["LlamaForCausalLM"], **shape, name: "@"}
     (tmp_path / "config.json").write_text(json.dumps(config).replace('"@"', value), encoding="utf-8")
     with pytest.raises(SGPEError) as raised:
-        load_causal_model(str(tmp_path))
+        load_predicting_model(str(tmp_path))
     assert str(raised.value).startswith(str(tmp_path))
     assert "\n" not in str(raised.value)
 
@@ -71,7 +71,7 @@ def test_no_code_of_a_model_is_run(tmp_path, monkeypatch):
     (tmp_path / "own.py").write_text("raise SystemExit('run')", encoding="utf-8")
     questions = []
     monkeypatch.setattr("builtins.input", lambda question="": questions.append(question) or "y")
-    for load in (partial(load_model, AutoModelForCausalLM), load_causal_model):
+    for load in (partial(load_model, AutoModelForCausalLM), load_predicting_model):
         with pytest.raises(SGPEError, match="cannot load a model from this place"):
             load(str(tmp_path))
     assert not questions

@@ -198,7 +198,7 @@ def test_a_block_leaves_modes_and_random_numbers_as_they_were(lm_tokenizer):
 def test_processes_share_the_work(lm_tokenizer, texts, processes, monkeypatch):
     model = make_llama(lm_tokenizer)
     encoded = encode_held_out(model, lm_tokenizer, texts["si"], length=8)
-    monkeypatch.setattr("trainers.language_models.scoring._MEASURED_TOKENS", 16)
+    monkeypatch.setattr("trainers.language_models.causal_objective.MEASURED_TOKENS", 16)
     passes = []
     model.register_forward_hook(lambda *_: passes.append(1))
     expected = score_encoded(model, encoded, watched=[5, 40, 300], with_cache=False)

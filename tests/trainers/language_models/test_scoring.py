@@ -37,7 +37,7 @@ def test_bits_per_byte_are_those_of_scoring_token_by_token(lm_tokenizer, sample,
     model = make_llama(lm_tokenizer).train()
     texts = [*sample["si"][:150].split("\n"), "", sample["en"][:60]]
     assert sum(len(lm_tokenizer(text)["input_ids"]) for text in texts) > 64
-    monkeypatch.setattr("trainers.language_models.scoring._MEASURED_TOKENS", 50)
+    monkeypatch.setattr("trainers.language_models.causal_objective.MEASURED_TOKENS", 50)
     found = bits_per_byte(model, lm_tokenizer, texts, length=length)
     assert found == pytest.approx(slow_bits(model, lm_tokenizer, texts, length or 64), rel=1e-5)
     assert model.training

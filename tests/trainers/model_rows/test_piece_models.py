@@ -10,7 +10,8 @@ import transformers  # noqa: E402
 from support.command import hf_sgpe  # noqa: E402
 from support.other_scripts import TEXT  # noqa: E402
 from support.piece_tokenizers import KINDS, piece_folder  # noqa: E402
-from support.sentencepiece_models import ModelProto, trained  # noqa: E402
+from support.sentencepiece_models import trained  # noqa: E402
+from support.translation_models import translation_folder  # noqa: E402
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer  # noqa: E402
 
 from hf_sgpe.formats.piece_folder import PieceFolder  # noqa: E402
@@ -131,11 +132,20 @@ def test_a_sentence_transformers_folder_stays_whole(bases, extended, tmp_path):
     assert "modules.json is damaged" in refused.stderr
 
 
-def test_training_of_text_refuses_a_masked_model_before_it_begins(bases, sinhala_file, tmp_path):
-    model = bases["Unigram"]
-    for command in (("finetune", sinhala_file, "--model", model), ("adapt", model, sinhala_file, "--script", "si")):
+def test_models_are_refused_before_a_training_that_they_cannot_have(bases, sinhala_file, tmp_path):
+    base, encoder = bases["Unigram"], tmp_path / "encoder"
+    shutil.copytree(base, encoder)
+    transformers.XLMRobertaModel.from_pretrained(base).save_pretrained(encoder)
+    reasons = {
+        ("finetune", sinhala_file, "--model", base): "only causal language models",
+        ("adapt", base, sinhala_file, "--script", "si", "--init", "distil"): "--init distil is for causal models",
+        ("adapt", encoder, sinhala_file, "--script", "si"): "this model is of class XLMRobertaModel",
+        ("adapt", base, sinhala_file, "--length", 60, "--target-language", "sin_Sinh"): "no language code sin_Sinh",
+        ("adapt", base, sinhala_file, "--source-language", "hin_Deva"): "--source-language needs --target-language",
+    }
+    for command, reason in reasons.items():
         refused = hf_sgpe(*command, "--out", tmp_path / "out", code=2)
-        assert "only causal language models can predict text" in refused.stderr
+        assert reason in refused.stderr
         assert not (tmp_path / "out").exists()
 
 
@@ -183,16 +193,8 @@ def test_the_whole_folder_of_a_model_is_pushed(bases, extended, tmp_path, here):
 def test_the_class_of_a_translation_model_keeps_its_languages(sample, sinhala_file, tmp_path):
     base, grown, out = tmp_path / "base", tmp_path / "grown", tmp_path / "out"
     lines = [*sample["en"].splitlines(), *sample["hi"].splitlines()]
-    pieces = [piece.piece for piece in ModelProto.FromString(trained(lines, byte_fallback=False)).pieces if piece.type == 1]
-    vocab = {text: id for id, text in enumerate(["<s>", "<pad>", "</s>", "<unk>", *pieces])}
-    cuts = ([(text[:place], text[place:]) for place in range(1, len(text))] for text in pieces)
-    possible = ([cut for cut in pairs if set(cut) <= vocab.keys()] for pairs in cuts)
-    merges = [pairs[0] for pairs in possible if pairs]
-    transformers.NllbTokenizer(vocab=vocab, merges=merges, src_lang="eng_Latn").save_pretrained(base)
+    translation_folder(lines, base)
     old = AutoTokenizer.from_pretrained(base)
-    layers = dict.fromkeys(("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"), 1)
-    config = transformers.M2M100Config(vocab_size=len(old), d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, **layers)
-    transformers.M2M100ForConditionalGeneration(config).save_pretrained(base)
     done = hf_sgpe("extend", base, sinhala_file, "--script", "si", "--new-tokens", 500, "--out", grown)
     assert "AutoTokenizer loads the tokenizer as NllbTokenizer, with the same ids" in done.stdout
     hf_sgpe("transplant", base, "--tokenizer", grown, "--out", out)

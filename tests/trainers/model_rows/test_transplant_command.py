@@ -97,8 +97,8 @@ def test_nothing_is_written_where_measuring_fails(harm, tokenizer_folders, tmp_p
         broken.save_pretrained(model)
     (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
     message = {
-        "encoder": "only causal language models can predict text, but this model has an encoder",
-        "class": "only causal language models can predict text, but this model is of class LlamaForSequenceClassification",
+        "encoder": "give lines with a source, a tab and a target",
+        "class": "predict text can be trained or measured, but this model is of class LlamaForSequenceClassification",
         "head": "the weights lm_head.weight are missing",
         "nan": "the model's predictions are not finite numbers: its weights are damaged",
         "blank": "en.txt has no text",
