@@ -125,10 +125,14 @@ def _loading(path_or_repo: str) -> Iterator[None]:
 
 def load_translating_tokenizer(path_or_repo: str, source_language: str, target_language: str) -> PreTrainedTokenizerBase:
     """Load a tokenizer whose class puts language codes, such as NLLB's ``sin_Sinh``, before sources and targets."""
-    from transformers import AutoTokenizer
+    import transformers
+    from transformers.models.auto.tokenization_auto import get_tokenizer_config
 
     with _loading(path_or_repo):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+        # AutoTokenizer of transformers 5.5 ignores the class in the folder of a model.
+        name = get_tokenizer_config(path_or_repo).get("tokenizer_class") or "AutoTokenizer"
+        kind = getattr(transformers, name, transformers.AutoTokenizer)
+        tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(
             path_or_repo, src_lang=source_language, tgt_lang=target_language, trust_remote_code=False
         )
     for code in (source_language, target_language):
