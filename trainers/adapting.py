@@ -40,7 +40,6 @@ from hf_sgpe.weights.model_loading import (
     load_tokenizer,
     load_translating_tokenizer,
 )
-from trainers.language_models.causal_objective import CausalObjective
 from trainers.language_models.objectives import Objective, objective_of
 from trainers.language_models.pair_objective import PairObjective, chrf
 from trainers.language_models.scoring import PROGRESS_FILE, beginning_of, score_model
@@ -100,11 +99,10 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     given.check()
     config, class_name = load_config(given.base), check_predicts(given.base)
     objective = objective_of(config, class_name)
-    if not isinstance(objective, CausalObjective):
+    if isinstance(objective, PairObjective):
         if given.init == "distil":
-            raise SGPEError(f"--init distil is for causal models, but {given.base} is a {class_name}: give --init mean")
-        # Each line is a text: it may be a pair.
-        given = replace(given, init="mean", lines=given.lines or isinstance(objective, PairObjective))
+            raise SGPEError(f"--init distil is not for encoder–decoders, and {given.base} is one: give --init mean")
+        given = replace(given, init="mean", lines=True)  # a line may be a pair
     text = _text_options(given)
     text.check_text()
     check_corpus(text)

@@ -19,8 +19,8 @@ from hf_sgpe.terminal.progress import bars_on_terminals_only
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-# A class that generates text has a name that ends in one of these.
-_GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
+GENERATES = ("ForCausalLM", "LMHeadModel", "WithLMHead", "ForConditionalGeneration", "MTModel")
+"""The endings of the names of classes that generate text."""
 MASKED = ("ForMaskedLM", "ForPreTraining")
 """The endings of the names of classes that predict masked tokens."""
 _TOKENIZER_FILES = ("tokenizer*", "*vocab*", "*.model", "*.tiktoken", "*tekken*.json")
@@ -33,9 +33,9 @@ def auto_class(config: Any) -> str:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
     name: str = next(iter(getattr(config, "architectures", None) or ()), "")
-    if config.is_encoder_decoder and name.endswith(_GENERATES):
+    if config.is_encoder_decoder and name.endswith(GENERATES):
         return "AutoModelForSeq2SeqLM"
-    return "AutoModelForCausalLM" if config.model_type in CAUSAL and (not name or name.endswith(_GENERATES)) else name
+    return "AutoModelForCausalLM" if config.model_type in CAUSAL and (not name or name.endswith(GENERATES)) else name
 
 
 def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
@@ -68,7 +68,7 @@ def check_predicts(path_or_repo: str) -> str:
 
     config = load_config(path_or_repo)
     name = auto_class(config)
-    reads_text = config.model_type in PAIRS if config.is_encoder_decoder else name.endswith((*_GENERATES, *MASKED))
+    reads_text = config.model_type in PAIRS if config.is_encoder_decoder else name.endswith((*GENERATES, *MASKED))
     if not reads_text:
         own = next(iter(config.architectures or ()), "none")
         raise SGPEError(
@@ -82,19 +82,25 @@ def check_causal(path_or_repo: str) -> None:
     """Check that a model is a causal language model."""
     config = load_config(path_or_repo)
     name = auto_class(config)
-    if config.is_encoder_decoder or not name.endswith(_GENERATES):
+    if config.is_encoder_decoder or not name.endswith(GENERATES):
         reason = "this model has an encoder" if config.is_encoder_decoder else f"this model is of class {name or 'none'}"
         raise SGPEError(f"{path_or_repo}: only causal language models can predict the next token, but {reason}")
 
 
 def load_predicting_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a model that predicts text (see `check_predicts`). All weights must be in the files, because transformers would
-    give random values to missing weights.
+    """Load a model that predicts text (see `check_predicts` and `load_whole_model`)."""
+    check_predicts(path_or_repo)
+    return load_whole_model(path_or_repo, dtype=dtype)
+
+
+def load_whole_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
+    """Load a model of any class. All weights must be in the files, because transformers would give random values to missing
+    weights.
     """
     import torch
     import transformers
 
-    name = check_predicts(path_or_repo)
+    name = auto_class(load_config(path_or_repo)) or "AutoModel"
     with _loading(path_or_repo):
         model, loading_info = getattr(transformers, name).from_pretrained(
             path_or_repo, dtype=dtype or torch.float32, output_loading_info=True, trust_remote_code=False

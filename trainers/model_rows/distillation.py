@@ -1,9 +1,10 @@
 """Distillation of the rows of new tokens from the model itself. (A row is a token's vector in an embedding or output table.)
 A new token should produce the same hidden states as the old tokens that spell the same text.
 
-This is token distillation (arXiv 2505.20133). The model reads each snippet of text twice: once in old tokens, to produce the
-target states, and once in new tokens. Only the new rows are trained. The embedding is trained with the distance between the
-hidden states, and the output with the loss on the next token. A table that is both is trained with the sum of both losses.
+This is token distillation (arXiv 2505.20133), for causal models and for encoders such as XLM-R and e5. The model reads each
+snippet of text twice: once in old tokens, to produce the target states, and once in new tokens. Only the new rows are
+trained. The embedding is trained with the distance between the hidden states, and the output of a causal model with the loss
+on the next token. A table that is both is trained with the sum of both losses.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.progress import bar_disabled
-from hf_sgpe.weights.model_loading import check_causal, encode_texts, load_predicting_model
+from hf_sgpe.weights.model_loading import GENERATES, auto_class, encode_texts, load_whole_model
 from trainers.model_rows.embedding_rows import RowMap, token_lengths
 from trainers.model_rows.token_tables import NewRows, fit_embeddings, layers_of, tables_of
 
@@ -85,6 +86,41 @@ class Snippet:
     new_ends: Ids
 
 
+@dataclass(frozen=True)
+class _Reader:
+    """How a model reads the ids of a text.
+
+    Attributes:
+        predicts_next: Whether the model is causal. Any other model also reads the text after a token.
+        before: The special tokens that precede a text.
+        after: The special tokens that follow a text.
+    """
+
+    predicts_next: bool = True
+    before: Ids = ()
+    after: Ids = ()
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> _Reader:
+        if model.config.is_encoder_decoder:
+            raise SGPEError("distilling is for causal models and encoders, but this model has a decoder: use other new rows")
+        if auto_class(model.config).endswith(GENERATES):
+            return cls()
+        ids = tokenizer("", return_attention_mask=False)["input_ids"]
+        return cls(False, ids[:1], ids[1:])
+
+    def batch(self, model: PreTrainedModel, rows: Sequence[Ids]) -> dict[str, Any]:
+        """Return the arguments of the model for the ids of some texts."""
+        from torch import tensor
+        from torch.nn.utils.rnn import pad_sequence
+
+        whole = [tensor([*self.before, *row, *self.after], device=model.device) for row in rows]
+        ids = {"input_ids": pad_sequence(whole, batch_first=True)}
+        if self.predicts_next:
+            return {**ids, "use_cache": False}
+        return {**ids, "attention_mask": pad_sequence([row.new_ones(len(row)) for row in whole], batch_first=True)}
+
+
 def distilled_rows(
     row_map: RowMap,
     model: str,
@@ -106,12 +142,11 @@ def distilled_rows(
 
     if not row_map.keeps_ids:
         raise SGPEError("distilling needs an extended tokenizer, but old tokens have new ids: extend the model's tokenizer")
-    check_causal(model)
     settings = settings or Distillation()
     snippets = choose_snippets(tokenizer, old, row_map.new, texts, settings)
-    net = load_predicting_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
+    net = load_whole_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
     fit_embeddings(net, tokenizer, old, multiple=1, start=lambda _: row_map)
-    distil(net, row_map.new, snippets, settings, state=state)
+    distil(net, row_map.new, snippets, settings, reader=_Reader.of(net, tokenizer), state=state)
     return [table.detach()[row_map.new].float().cpu() for table in tables_of(net)]
 
 
@@ -152,7 +187,10 @@ def choose_snippets(
             if not missing:
                 break
     if not snippets:
-        raise SGPEError("the text for distilling has none of the new tokens: give text in the new language")
+        raise SGPEError(
+            "the text for distilling has none of the new tokens in a line that the model's own tokenizer can read: "
+            "give text in the new language, or use --init mean"
+        )
     return snippets
 
 
@@ -162,6 +200,7 @@ def distil(
     snippets: Sequence[Snippet],
     settings: Distillation | None = None,
     *,
+    reader: _Reader | None = None,
     state: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> None:
@@ -174,13 +213,14 @@ def distil(
         model: The model in 32 bits, on the device for training. Its old tokens must have kept their ids.
         ids: Ids of the new rows.
         snippets: Snippets from `choose_snippets`. Each snippet is used once.
+        reader: How the model reads ids; None for a causal model.
         state: File for the state of the run. If the file exists, the run continues from the state in it. This requires the
             same snippets and settings.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
     """
     import torch
 
-    settings = settings or Distillation()
+    settings, reader = settings or Distillation(), reader or _Reader()
     if not snippets:
         raise SGPEError("there are no snippets to distil from")
     if settings.layer is not None and settings.layer > len(layers_of(model)):
@@ -204,7 +244,7 @@ def distil(
         for step in tqdm(range(done, steps), total=steps, initial=done, **bar):
             chosen = [snippets[place] for place in order[step * settings.batch_size : (step + 1) * settings.batch_size]]
             with torch.autocast(model.device.type, torch.bfloat16, enabled=model.device.type == "cuda"):
-                distance, predicted = _losses(model, chosen, settings.layer)
+                distance, predicted = _losses(model, chosen, settings.layer, reader)
             _backward(model, distance, predicted, settings.predict)
             optimizer.step()
             schedule.step()
@@ -251,7 +291,10 @@ def _load(
     return int(kept["step"])
 
 
-def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor, weight: float) -> None:
+def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.Tensor | None, weight: float) -> None:
+    if predicted is None:
+        distance.backward()  # type: ignore[no-untyped-call]
+        return
     embedding, output = model.get_input_embeddings().weight, model.get_output_embeddings()
     if output is None or output.weight is embedding:
         (distance + weight * predicted).backward()  # type: ignore[no-untyped-call]
@@ -262,33 +305,36 @@ def _backward(model: PreTrainedModel, distance: torch.Tensor, predicted: torch.T
     predicted.backward(inputs=outputs)  # type: ignore[no-untyped-call]
 
 
-def _losses(model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the mean distance between the hidden states of old and new tokens, and the mean loss on the next token."""
+def _losses(
+    model: PreTrainedModel, snippets: Sequence[Snippet], layer: int | None, reader: _Reader
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return the mean distance between the hidden states of old and new tokens and, for a causal model, the mean loss on the
+    next token.
+    """
     import torch
     from torch.nn.functional import cross_entropy
 
     with torch.no_grad():
-        wanted = _states(model, [snippet.old for snippet in snippets], layer)[0]
+        wanted = _states(model, reader.batch(model, [snippet.old for snippet in snippets]), layer)[0]
     new_ids = [snippet.new for snippet in snippets]
-    states, logits = _states(model, new_ids, layer, with_logits=True)
-    where = [(row, place) for row, snippet in enumerate(snippets) for place in snippet.old_ends]
-    there = [(row, place) for row, snippet in enumerate(snippets) for place in snippet.new_ends]
+    states, logits = _states(model, reader.batch(model, new_ids), layer, with_logits=reader.predicts_next)
+    first = len(reader.before)
+    where = [(row, first + place) for row, snippet in enumerate(snippets) for place in snippet.old_ends]
+    there = [(row, first + place) for row, snippet in enumerate(snippets) for place in snippet.new_ends]
     target = wanted[tuple(zip(*where, strict=True))].float()
     found = states[tuple(zip(*there, strict=True))].float()
     distance = ((found - target) ** 2).sum(-1) / (target**2).sum(-1)
+    if logits is None:
+        return distance.mean(), None
     labels = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in new_ids], batch_first=True, padding_value=-100)
-    assert logits is not None
     predicted = cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten().to(logits.device))
     return distance.mean(), predicted
 
 
 def _states(
-    model: PreTrainedModel, rows: Sequence[Ids], layer: int | None, *, with_logits: bool = False
+    model: PreTrainedModel, batch: Mapping[str, Any], layer: int | None, *, with_logits: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the hidden states of a layer (texts × tokens × width), and the logits if requested."""
-    import torch
-
-    padded = torch.nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(model.device)
     states: list[torch.Tensor] = []
     # In Gemma 3n, the last of output_hidden_states is not the state after the final norm.
     module = model.base_model if layer is None else layers_of(model)[layer - 1]
@@ -299,7 +345,7 @@ def _states(
     hook = module.register_forward_hook(keep)
     try:
         whole = model if with_logits else model.base_model
-        output = whole(input_ids=padded, use_cache=False)
+        output = whole(**batch)
     finally:
         hook.remove()
     return states[-1], output.logits if with_logits else None

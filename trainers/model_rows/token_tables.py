@@ -51,7 +51,7 @@ def fit_embeddings(
         check_ids(model.config, row_map, present, tokenizer.added_tokens_decoder)
         _apply(row_map, model, tokenizer)
     text = model.config.get_text_config()  # image models have a separate one
-    configs = [model.config, *[text] * (text is not model.config), model.generation_config]
+    configs = [model.config, *[text] * (text is not model.config), getattr(model, "generation_config", None)]
     for config in filter(None, configs):
         for name, value in moved_ids(vars(config), row_map, tokenizer).items():
             setattr(config, name, value)

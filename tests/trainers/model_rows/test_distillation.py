@@ -96,7 +96,7 @@ def test_separate_tables_learn_from_separate_losses(extended, lines):
     model.config.tie_word_embeddings = False
     settings = Distillation(per_token=2)
     snippets = choose_snippets(new, old, ids, lines, settings)[:4]
-    distance, predicted = distillation._losses(model, snippets, None)
+    distance, predicted = distillation._losses(model, snippets, None, distillation._Reader())
     tables = model.get_input_embeddings().weight, model.lm_head.weight
     alone = [
         torch.autograd.grad(loss, table, retain_graph=True)[0]

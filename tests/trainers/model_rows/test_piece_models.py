@@ -15,8 +15,11 @@ from support.translation_models import translation_folder  # noqa: E402
 from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoTokenizer  # noqa: E402
 
 from hf_sgpe.formats.piece_folder import PieceFolder  # noqa: E402
+from hf_sgpe.weights.model_loading import load_tokenizer  # noqa: E402
 from trainers import extend  # noqa: E402
+from trainers.model_rows.distillation import Distillation, choose_snippets  # noqa: E402
 from trainers.model_rows.embedding_rows import map_rows  # noqa: E402
+from trainers.model_rows.token_tables import extended_ids  # noqa: E402
 from trainers.model_rows.transplanting import transplant  # noqa: E402
 
 LAYERS = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
@@ -27,7 +30,11 @@ def masked_model(kind, folder):
     size = PieceFolder.read(folder).vocab_size
     name = "XLMRoberta" if kind == "Unigram" else "Bert"
     config = getattr(transformers, f"{name}Config")(
-        **LAYERS, vocab_size=size + 3, max_position_embeddings=80, pad_token_id=1 if kind == "Unigram" else 0
+        **LAYERS,
+        vocab_size=size + 3,
+        max_position_embeddings=80,
+        pad_token_id=1 if kind == "Unigram" else 0,
+        initializer_range=0.3,  # so that states depend on the words around a token
     )
     torch.manual_seed(1)
     getattr(transformers, f"{name}ForMaskedLM")(config).save_pretrained(folder)
@@ -138,7 +145,6 @@ def test_models_are_refused_before_a_training_that_they_cannot_have(bases, sinha
     transformers.XLMRobertaModel.from_pretrained(base).save_pretrained(encoder)
     reasons = {
         ("finetune", sinhala_file, "--model", base): "only causal language models",
-        ("adapt", base, sinhala_file, "--script", "si", "--init", "distil"): "--init distil is for causal models",
         ("adapt", encoder, sinhala_file, "--script", "si"): "this model is of class XLMRobertaModel",
         ("adapt", base, sinhala_file, "--length", 60, "--target-language", "sin_Sinh"): "no language code sin_Sinh",
         ("adapt", base, sinhala_file, "--source-language", "hin_Deva"): "--source-language needs --target-language",
@@ -173,6 +179,33 @@ def test_a_translation_model_with_an_unknown_token_is_transplanted(sample, sinha
     assert len(done.row_map.new) == 500
     assert done.row_map.keeps_ids
     same_results(AutoModelForSeq2SeqLM, base, out, lines[:10])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_new_rows_of_an_encoder_without_a_head_are_distilled(kind, sinhala_file, tmp_path):
+    """The state at the end of a new token comes nearer to the state at the end of its old pieces."""
+    encoder = getattr(transformers, "XLMRobertaModel" if kind == "Unigram" else "BertModel")
+    text = sinhala_file.read_text(encoding="utf-8")
+    base = masked_model(kind, piece_folder(kind, [text], tmp_path / "base", own_class=False))
+    encoder.from_pretrained(base).save_pretrained(base)
+    extend(base, sinhala_file, tmp_path / "grown", script=["si"], new_tokens=600)
+    old, new = (load_tokenizer(str(folder)) for folder in (base, tmp_path / "grown"))
+    snippets = choose_snippets(new, old, extended_ids(new), text.splitlines(), Distillation())
+
+    def states(folder, tokenizer, ids, places):
+        first, last = tokenizer("")["input_ids"]
+        with torch.no_grad():
+            every = encoder.from_pretrained(folder).eval()(input_ids=torch.tensor([[first, *ids, last]])).last_hidden_state
+        return every[0, [1 + place for place in places]]
+
+    distances = {}
+    for init in ("mean", "distil"):
+        out = tmp_path / init
+        more = ("--text", sinhala_file) if init == "distil" else ()
+        hf_sgpe("transplant", base, "--tokenizer", tmp_path / "grown", "--init", init, *more, "--out", out)
+        both = ((states(base, old, one.old, one.old_ends), states(out, new, one.new, one.new_ends)) for one in snippets[:30])
+        distances[init] = sum((before - after).square().sum().item() for before, after in both)
+    assert distances["distil"] < distances["mean"]
 
 
 def test_the_whole_folder_of_a_model_is_pushed(bases, extended, tmp_path, here):
