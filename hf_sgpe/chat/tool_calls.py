@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from hf_sgpe.chat.call_parsers import ARGUMENTS, BEGINNING, CALL_ID, KEYED_MARKS, CallParser, call_parser
@@ -73,29 +74,21 @@ class CallFormat:
         return tuple(filter(None, (self.opening, self.closing, *self.also)))
 
 
+_on_lines = partial(CallFormat, before="\n", between="\n", after="\n")
+_in_list = partial(CallFormat, before="[", between=", ", after="]")
+
 FORMATS = (
-    CallFormat(
+    _on_lines(
         "qwen3-coder",
         r"<tool_call>[\s\S]*<function=",
         opening="<tool_call>",
         closing="</tool_call>",
-        before="\n",
-        between="\n",
-        after="\n",
         is_repeated=True,
         kind="tagged",
         around="\n",
     ),
-    CallFormat(
-        "seed",
-        "<seed:tool_call>",
-        opening="<seed:tool_call>",
-        closing="</seed:tool_call>",
-        before="\n",
-        between="\n",
-        after="\n",
-        is_repeated=True,
-        kind="tagged",
+    _on_lines(
+        "seed", "<seed:tool_call>", opening="<seed:tool_call>", closing="</seed:tool_call>", is_repeated=True, kind="tagged"
     ),
     CallFormat(
         "glm",
@@ -106,45 +99,17 @@ FORMATS = (
         kind="keyed",
         also=KEYED_MARKS,
     ),
-    CallFormat(
-        "apriel",
-        r"<tool_calls>\[",
-        opening="<tool_calls>",
-        closing="</tool_calls>",
-        before="[",
-        between=", ",
-        after="]",
-    ),
-    CallFormat(
-        "minimax-m1",
-        r"<tool_calls>(?:\n|\\n)\{",
-        opening="<tool_calls>",
-        closing="</tool_calls>",
-        before="\n",
-        between="\n",
-        after="\n",
-    ),
-    CallFormat(
-        "nemotron", r"<TOOLCALL>\[", opening="<TOOLCALL>", closing="</TOOLCALL>", before="[", between=", ", after="]"
-    ),
-    CallFormat(
+    _in_list("apriel", r"<tool_calls>\[", opening="<tool_calls>", closing="</tool_calls>"),
+    _on_lines("minimax-m1", r"<tool_calls>(?:\n|\\n)\{", opening="<tool_calls>", closing="</tool_calls>"),
+    _in_list("nemotron", r"<TOOLCALL>\[", opening="<TOOLCALL>", closing="</TOOLCALL>"),
+    _on_lines(
         "hermes",
         r"^(?![\s\S]*(?:<function=|<tool_sep>|<invoke))[\s\S]*<tool_call>[\s\S]*arguments",
         opening="<tool_call>",
         closing="</tool_call>",
-        before="\n",
-        between="\n",
-        after="\n",
         is_repeated=True,
     ),
-    CallFormat(
-        "mistral",
-        r"^(?![\s\S]*\[ARGS\])[\s\S]*\[TOOL_CALLS\]",
-        opening="[TOOL_CALLS]",
-        before="[",
-        between=", ",
-        after="]",
-    ),
+    _in_list("mistral", r"^(?![\s\S]*\[ARGS\])[\s\S]*\[TOOL_CALLS\]", opening="[TOOL_CALLS]"),
     CallFormat(
         "mistral-args",
         r"\[TOOL_CALLS\][\s\S]*\[ARGS\]",
