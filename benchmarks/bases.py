@@ -99,11 +99,6 @@ def _run(args: argparse.Namespace) -> None:
         report(records.results)
 
 
-def report(results: dict[str, Any], out: Path | None = None) -> None:
-    for page in write_pages(ROOT, TABLES, results):
-        print(f"{page.relative_to(ROOT)}: tables written")
-
-
 # ---------------------------------------------------------------- measuring
 
 
@@ -303,6 +298,10 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "families": ("docs/extend.md", _families),
 }
 """The page of each table, and the function that writes the table, keyed by the table's name."""
+
+
+def report(results: Results, out: Path | None = None) -> None:
+    write_pages(TABLES, results)
 
 
 if __name__ == "__main__":

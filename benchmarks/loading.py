@@ -13,8 +13,9 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -26,51 +27,22 @@ from hf_sgpe.errors import SGPEError
 TEXT = "hello ලංකාව 12"
 
 
-def _bpe_tokenizer(folder: str) -> Callable[[], Any]:
-    from hf_sgpe.tokenizer import BPETokenizer
-
-    return lambda: BPETokenizer.from_pretrained(folder).encode(TEXT)
-
-
-def _sgpe_tokenizer_fast(folder: str) -> Callable[[], Any]:
-    from hf_sgpe.tokenization_sgpe import SGPETokenizerFast
-
-    return lambda: SGPETokenizerFast.from_pretrained(folder).encode(TEXT)
-
-
-def _tokenizers(folder: str) -> Callable[[], Any]:
-    from tokenizers import Tokenizer
-
-    return lambda: Tokenizer.from_file(f"{folder}/tokenizer.json").encode(TEXT)
-
-
-def _auto_tokenizer(folder: str) -> Callable[[], Any]:
-    from transformers import AutoTokenizer
-
-    return lambda: AutoTokenizer.from_pretrained(folder).encode(TEXT)
-
-
-def _gigatoken(folder: str) -> Callable[[], Any]:
-    from gigatoken import Tokenizer
-
-    return lambda: Tokenizer(f"{folder}/tokenizer.json").encode(TEXT)
-
-
 LOADERS = {
-    "hf_sgpe": _bpe_tokenizer,
-    "tokenizers": _tokenizers,
-    "gigatoken": _gigatoken,
-    "SGPETokenizerFast": _sgpe_tokenizer_fast,
-    "AutoTokenizer": _auto_tokenizer,
+    "hf_sgpe": ("hf_sgpe.tokenizer", "BPETokenizer.from_pretrained", "{}"),
+    "tokenizers": ("tokenizers", "Tokenizer.from_file", "{}/tokenizer.json"),
+    "gigatoken": ("gigatoken", "Tokenizer", "{}/tokenizer.json"),
+    "SGPETokenizerFast": ("hf_sgpe.tokenization_sgpe", "SGPETokenizerFast.from_pretrained", "{}"),
+    "AutoTokenizer": ("transformers", "AutoTokenizer.from_pretrained", "{}"),
 }
-"""Functions that import a package. Each returns a function that loads the tokenizer in a folder and encodes a text."""
+"""The module of each package, its function that loads a tokenizer, and the argument of this function for a folder."""
 
 
 def _run(args: argparse.Namespace) -> None:
     if args.measure:
-        load = LOADERS[args.measure](str(args.folders[0]))
+        module, function, argument = LOADERS[args.measure]
+        load, path = attrgetter(function)(import_module(module)), argument.format(args.folders[0])
         before, begun = forget_peak(), time.perf_counter()
-        load()
+        load(path).encode(TEXT)
         print(json.dumps({"seconds": time.perf_counter() - begun, "peak": peak_bytes() - before}))
         return
     pythons = dict(value.split("=", 1) for value in args.python)

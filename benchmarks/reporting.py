@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from harness import command, read_records
+from harness import ROOT, command, read_records
 
 from hf_sgpe import SGPEError
 from hf_sgpe.files.atomic import write_text
@@ -56,11 +56,11 @@ def bold(texts: Iterable[str]) -> list[str]:
     return [f"**{text}**" for text in texts]
 
 
-def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]]], figures: Any) -> list[Path]:
+def write_pages(tables: Mapping[str, tuple[str, Callable[[Any], str]]], results: Any, root: Path = ROOT) -> None:
     """Write each table into its page, between the comments ``<!-- measured: NAME -->`` and ``<!-- end -->``.
 
     Args:
-        tables: The page (relative to ``root``) and the function that makes the table from ``figures``, keyed by table.
+        tables: The page (relative to ``root``) and the function that makes the table from ``results``, keyed by table.
     """
     for name, (page, write) in tables.items():
         path = root / page
@@ -72,8 +72,9 @@ def write_pages(root: Path, tables: Mapping[str, tuple[str, Callable[[Any], str]
                 f"{path} has no place for the table {name}: write <!-- measured: {name} --> and <!-- end --> where the "
                 "table belongs"
             )
-        write_text(path, f"{before}{first}\n{write(figures)}\n{last}{after}")
-    return list(dict.fromkeys(root / page for page, _ in tables.values()))
+        write_text(path, f"{before}{first}\n{write(results)}\n{last}{after}")
+    for page in dict.fromkeys(page for page, _ in tables.values()):
+        print(f"{page}: tables written")
 
 
 if __name__ == "__main__":

@@ -108,11 +108,6 @@ def _run(args: argparse.Namespace) -> None:
         report(records.results)
 
 
-def report(results: dict[str, Any], out: Path | None = None) -> None:
-    for page in write_pages(ROOT, TABLES, Figures(results)):
-        print(f"{page.relative_to(ROOT)}: tables written")
-
-
 # ---------------------------------------------------------------- measuring
 
 
@@ -197,35 +192,36 @@ def held_out(folder: Path, code: str, most: int | None) -> list[str]:
 
 # ---------------------------------------------------------------- tables
 
-
-class Figures:
-    """The numbers in records, formatted for tables."""
-
-    def __init__(self, results: Mapping[str, Any]) -> None:
-        self.tokenizers = results
-
-    def value(self, name: str, code: str, measure: str) -> Any:
-        return self.tokenizers[name]["measures"][code][measure]
-
-    def per_word(self, name: str, *codes: str, digits: int = 2) -> list[str]:
-        return [f"{self.value(name, code, 'tokens_per_word'):.{digits}f}" for code in codes]
-
-    def cut(self, name: str, *codes: str, what: str = "syllable") -> list[str]:
-        shares = (self.value(name, code, f"cut_{what}_share") for code in codes)
-        return [CUT_SYLLABLES.show(share).replace("100.0 %", "100 %") for share in shares]
-
-    def tokens(self, name: str, codes: Iterable[str], measure: str = "tokens") -> int:
-        return sum(self.value(name, code, measure) for code in codes)
-
-    def more(self, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
-        """Return how many more or fewer tokens ``name`` needs than ``other`` for several languages together (`signed`)."""
-        return signed(self.tokens(name, codes) / self.tokens(other, codes) - 1, digits)
-
-    def thousands(self, name: str) -> str:
-        return f"{round(self.tokenizers[name]['tokens'], -3) // 1000}k"
+Results = Mapping[str, Any]
 
 
-def _readme(figures: Figures) -> str:
+def _value(results: Results, name: str, code: str, measure: str) -> Any:
+    return results[name]["measures"][code][measure]
+
+
+def _per_word(results: Results, name: str, *codes: str, digits: int = 2) -> list[str]:
+    return [f"{_value(results, name, code, 'tokens_per_word'):.{digits}f}" for code in codes]
+
+
+def _cut(results: Results, name: str, *codes: str, what: str = "syllable") -> list[str]:
+    shares = (_value(results, name, code, f"cut_{what}_share") for code in codes)
+    return [CUT_SYLLABLES.show(share).replace("100.0 %", "100 %") for share in shares]
+
+
+def _tokens(results: Results, name: str, codes: Iterable[str], measure: str = "tokens") -> int:
+    return sum(_value(results, name, code, measure) for code in codes)
+
+
+def _more(results: Results, name: str, other: str, codes: Sequence[str], digits: int = 1) -> str:
+    """Return how many more or fewer tokens ``name`` needs than ``other`` for several languages together (`signed`)."""
+    return signed(_tokens(results, name, codes) / _tokens(results, other, codes) - 1, digits)
+
+
+def _thousands(results: Results, name: str) -> str:
+    return f"{round(results[name]['tokens'], -3) // 1000}k"
+
+
+def _readme(results: Results) -> str:
     rows = []
     for name, title, *codes in (
         ("llama3", "Llama 3", "si", "hi", "ta"),
@@ -236,12 +232,12 @@ def _readme(figures: Figures) -> str:
         ("hybrid-32k", "**hf_sgpe, Sinhala and English**", "si"),
         ("bpe-32k", "plain BPE, the same text", "si"),
     ):
-        cells = [text for code in codes for text in figures.per_word(name, code) + figures.cut(name, code)]
-        rows.append([title, figures.thousands(name), *cells, *[""] * (6 - len(cells)), *figures.per_word(name, "en")])
+        cells = [text for code in codes for text in _per_word(results, name, code) + _cut(results, name, code)]
+        rows.append([title, _thousands(results, name), *cells, *[""] * (6 - len(cells)), *_per_word(results, name, "en")])
     return table(("tokenizer", "tokens", "Sinhala", "cut", "Hindi", "cut", "Tamil", "cut", "English"), rows)
 
 
-def _two_languages(figures: Figures) -> str:
+def _two_languages(results: Results) -> str:
     rows = []
     for name, title in (
         ("cl100k", "cl100k"),
@@ -251,29 +247,29 @@ def _two_languages(figures: Figures) -> str:
         ("hybrid-32k", "**hf_sgpe** on the same text"),
         ("hybrid-32k-cut-cost-10", "**hf_sgpe** with `--cut-cost 10`"),
     ):
-        sinhala, english = ([one] for one in figures.per_word(name, "si", "en", digits=3))
-        cells = sinhala + figures.cut(name, "si") + figures.cut(name, "si", what="letter")
-        rows.append([title, figures.thousands(name), *(bold(cells) if name.startswith("hybrid") else cells), *english])
+        sinhala, english = ([one] for one in _per_word(results, name, "si", "en", digits=3))
+        cells = sinhala + _cut(results, name, "si") + _cut(results, name, "si", what="letter")
+        rows.append([title, _thousands(results, name), *(bold(cells) if name.startswith("hybrid") else cells), *english])
     heading = ("tokenizer", "tokens", "Sinhala tokens/word", "cut syllables", "cut letters", "English tokens/word")
     return table(heading, rows)
 
 
-def _ten_scripts(figures: Figures) -> str:
+def _ten_scripts(results: Results) -> str:
     codes, ours, plain, letters = (*TEN, "en"), "hybrid-128k", "bpe-128k", "hybrid-128k-letters"
     named = (("o200k", "o200k", "200k"), (plain, "plain BPE", "128k"), (ours, "**hf_sgpe**", "128k"))
-    rows = [[f"{title}, {size}", *figures.per_word(name, *codes)] for name, title, size in named]
-    rows.append(["tokens against plain BPE", *(figures.more(ours, plain, [code]) for code in codes)])
-    rows += [[f"cut syllables, {title}", *figures.cut(name, *TEN), ""] for name, title, _ in named]
-    rows.append(["cut letters, **hf_sgpe**", *figures.cut(ours, *TEN, what="letter"), ""])
+    rows = [[f"{title}, {size}", *_per_word(results, name, *codes)] for name, title, size in named]
+    rows.append(["tokens against plain BPE", *(_more(results, ours, plain, [code]) for code in codes)])
+    rows += [[f"cut syllables, {title}", *_cut(results, name, *TEN), ""] for name, title, _ in named]
+    rows.append(["cut letters, **hf_sgpe**", *_cut(results, ours, *TEN, what="letter"), ""])
     return (
         table(("tokens per word", *codes), rows)
-        + f"\n\nAll languages together take {in_words(figures.more(ours, plain, codes))} tokens than with plain BPE. With\n"
-        f"`--cut-cost 2 --letter-coverage 0.9999` they take {in_words(figures.more(letters, plain, codes))}, and "
-        f"{figures.cut(letters, 'hi')[0]} of the syllables in Hindi are cut."
+        + f"\n\nAll languages together take {in_words(_more(results, ours, plain, codes))} tokens than with plain BPE. "
+        f"With\n`--cut-cost 2 --letter-coverage 0.9999` they take {in_words(_more(results, letters, plain, codes))}, and "
+        f"{_cut(results, letters, 'hi')[0]} of the syllables in Hindi are cut."
     )
 
 
-def _extended(figures: Figures) -> str:
+def _extended(results: Results) -> str:
     rows = []
     for name, base, code, title in (
         ("llama3-si", "llama3", "si", "Llama 3"),
@@ -281,48 +277,48 @@ def _extended(figures: Figures) -> str:
         ("gpt2-hi", "gpt2", "hi", "GPT-2"),
         ("smollm2-si", "smollm2", "si", "SmolLM2"),
     ):
-        new = figures.tokenizers[name]["tokens"] - figures.tokenizers[base]["tokens"]
-        text = f"{figures.tokenizers[name]['corpora'][code]['bytes'] / 1e6:.0f} MB of {language(code).english}"
-        took = f"{figures.per_word(base, code)[0]} → **{figures.per_word(name, code, digits=3)[0]}**"
-        same = f"{figures.value(name, 'en', 'same_lines'):,} of {figures.value(name, 'en', 'lines'):,}"
-        cut = figures.cut(name, code) + figures.cut(name, code, what="letter")
+        new = results[name]["tokens"] - results[base]["tokens"]
+        text = f"{results[name]['corpora'][code]['bytes'] / 1e6:.0f} MB of {language(code).english}"
+        took = f"{_per_word(results, base, code)[0]} → **{_per_word(results, name, code, digits=3)[0]}**"
+        same = f"{_value(results, name, 'en', 'same_lines'):,} of {_value(results, name, 'en', 'lines'):,}"
+        cut = _cut(results, name, code) + _cut(results, name, code, what="letter")
         rows.append([title, text, f"{new:,}", took, *cut, same])
     heading = ("tokenizer", "text it learned from", "new tokens", "tokens per word, before → after", "cut syllables")
     return table((*heading, "cut letters", "lines in English with the same ids"), rows, "ll")
 
 
-def _extended_ten(figures: Figures) -> str:
+def _extended_ten(results: Results) -> str:
     rows = [
-        ["before", *figures.per_word("o200k", *TEN)],
-        ["after", *bold(figures.per_word("o200k-ten", *TEN))],
-        ["cut syllables, after", *figures.cut("o200k-ten", *TEN)],
-        ["cut letters, after", *figures.cut("o200k-ten", *TEN, what="letter")],
+        ["before", *_per_word(results, "o200k", *TEN)],
+        ["after", *bold(_per_word(results, "o200k-ten", *TEN))],
+        ["cut syllables, after", *_cut(results, "o200k-ten", *TEN)],
+        ["cut letters, after", *_cut(results, "o200k-ten", *TEN, what="letter")],
     ]
     return table(("o200k, tokens per word", *TEN), rows)
 
 
-def _recipes(figures: Figures) -> str:
+def _recipes(results: Results) -> str:
     rows = []
     for code, pattern in (("hi", "o200k"), ("bn", "o200k"), ("si", "o200k"), ("si", "bloom")):
         names = [f"{code}-{pattern}-{recipe}" for recipe in ("hybrid", "portable", "bpe")]
-        cells = [", ".join(figures.per_word(name, code, digits=3) + figures.cut(name, code)) for name in names]
-        written = figures.tokens(names[1], [code], "tokens_as_written") / figures.tokens(names[1], [code])
+        cells = [", ".join(_per_word(results, name, code, digits=3) + _cut(results, name, code)) for name in names]
+        written = _tokens(results, names[1], [code], "tokens_as_written") / _tokens(results, names[1], [code])
         if round(1000 * (written - 1)):
             cells[1] += f" (not normalized: {signed(written - 1)} tokens)"
         rows.append([f"{language(code).english}, `{pattern}`", *cells])
     return table(("language", "`hybrid`", "`portable`", "`bpe`"), rows, "llll")
 
 
-def _many_languages(figures: Figures) -> str:
+def _many_languages(results: Results) -> str:
     ours, plain, other, codes = "hybrid-200k", "bpe-200k", "o200k", RECIPES["o200k"].languages
     rows = []
     for code in codes:
-        took = f"({figures.value(ours, code, 'tokens_per_character'):.3f})"
-        if figures.value(ours, code, "tokens_per_word") is not None:
-            took = figures.per_word(ours, code)[0]
-        relative = [figures.more(name, other, [code], 0) for name in (ours, plain)]
-        cut = [share for name in (ours, plain, other) for share in figures.cut(name, code, what="cluster")]
-        parity = [f"{figures.tokens(name, [code]) / figures.tokens(name, ['en']):.2f}" for name in (ours, other)]
+        took = f"({_value(results, ours, code, 'tokens_per_character'):.3f})"
+        if _value(results, ours, code, "tokens_per_word") is not None:
+            took = _per_word(results, ours, code)[0]
+        relative = [_more(results, name, other, [code], 0) for name in (ours, plain)]
+        cut = [share for name in (ours, plain, other) for share in _cut(results, name, code, what="cluster")]
+        parity = [f"{_tokens(results, name, [code]) / _tokens(results, name, ['en']):.2f}" for name in (ours, other)]
         rows.append([language(code).english, took, *relative, *cut, *parity])
     heading = (
         "language",
@@ -331,12 +327,12 @@ def _many_languages(figures: Figures) -> str:
         "plain BPE against o200k",
         "cut clusters",
     )
-    totals = [in_words(figures.more(ours, name, codes)) for name in (other, plain)]
+    totals = [in_words(_more(results, ours, name, codes)) for name in (other, plain)]
     total = f"All languages together take {totals[0]} tokens than with o200k, and {totals[1]} than with plain BPE."
     return f"{table((*heading, 'cut, plain BPE', 'cut, o200k', 'parity', 'parity, o200k'), rows)}\n\n{total}"
 
 
-TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
+TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "results": ("README.md", _readme),
     "two languages": ("docs/benchmarks.md", _two_languages),
     "ten scripts": ("docs/benchmarks.md", _ten_scripts),
@@ -346,6 +342,10 @@ TABLES: dict[str, tuple[str, Callable[[Figures], str]]] = {
     "many languages": ("docs/scripts.md", _many_languages),
 }
 """The page of each table, and the function that writes the table, keyed by the table's name."""
+
+
+def report(results: Results, out: Path | None = None) -> None:
+    write_pages(TABLES, results)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,15 @@ from support.command import benchmark
 from hf_sgpe import SGPEError
 
 
-def test_a_table_is_written_into_its_page(tmp_path):
+def test_a_table_is_written_into_its_page(tmp_path, capsys):
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- measured: x -->\nold\n<!-- end -->\nafter\n", encoding="utf-8")
     tables = {"x": ("page.md", "of {}".format)}
-    assert write_pages(tmp_path, tables, 3) == [page]
+    write_pages(tables, 3, tmp_path)
+    assert capsys.readouterr().out == "page.md: tables written\n"
     assert page.read_text(encoding="utf-8") == "before\n<!-- measured: x -->\n\nof 3\n\n<!-- end -->\nafter\n"
     with pytest.raises(SGPEError, match="measured: y"):
-        write_pages(tmp_path, {"y": ("page.md", str)}, 3)
+        write_pages({"y": ("page.md", str)}, 3, tmp_path)
 
 
 def test_records_are_reported_again(tmp_path):
