@@ -15,6 +15,10 @@ class NotByteLevelError(SGPEError):
     """The error for a valid tokenizer that `BPETokenizer` cannot reproduce exactly."""
 
 
+class BusyError(SGPEError):
+    """The error for a request that must be sent again later, because too many others are waiting."""
+
+
 class NotInstalledError(SGPEError, ImportError):
     """The error for a missing optional library that a call needs."""
 

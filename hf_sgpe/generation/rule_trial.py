@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from hf_sgpe.errors import SGPEError, optional
+from hf_sgpe.errors import BusyError, optional
 from hf_sgpe.generation.json_schemas import LIMITS
 
 _STACK = 4 << 20
@@ -32,10 +32,6 @@ class Verdict(NamedTuple):
 
     problem: str
     left_out: tuple[str, ...] = ()
-
-
-class TrialsFullError(SGPEError):
-    """An error for a rule that arrives when too many rules wait for their trial."""
 
 
 class RuleTrial:
@@ -57,10 +53,10 @@ class RuleTrial:
         """Compile a rule in llguidance's format within `LIMITS`, and return the result.
 
         Raises:
-            TrialsFullError: too many rules wait for their trial.
+            BusyError: too many rules wait for their trial.
         """
         if not self._places.acquire(blocking=False):
-            raise TrialsFullError(f"{LIMITS.trials} rules are already being compiled: try again later")
+            raise BusyError(f"{LIMITS.trials} rules are already being compiled: try again later")
         try:
             return self._verdict_on(source)
         finally:

@@ -7,11 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from hf_sgpe.generation.json_schemas import check_schema
-from hf_sgpe.generation.rule_trial import TrialsFullError
 from hf_sgpe.generation.structured_output import Rule, embedded
 from hf_sgpe.generation.text_generator import TextGenerator
 from hf_sgpe.serving.messages import well_formed_json
-from hf_sgpe.serving.parameters import Parameters, about, busy, kind, wrong
+from hf_sgpe.serving.parameters import Parameters, about, kind, wrong
 from hf_sgpe.serving.tool_use import ToolUse
 
 
@@ -50,10 +49,7 @@ def read_rule(
         # Grammars cannot express look-around, which is left out of these schemas.
         schemas = [tool["function"].get("parameters") or {} for tool in tool_use.tools] if tool_use is not None else []
         left_out = [part for one in (*schemas, schema or {}) for part in check_schema(one)]
-        try:
-            left_out += generator.constrainer.check(rule)
-        except TrialsFullError as error:
-            raise busy(error) from None
+        left_out += generator.constrainer.check(rule)
         generator.constrainer.watch(rule, generator.engine.stop_ids.union(stop_ids))
     return rule, tuple(left_out)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import BusyError, SGPEError
 
 
 class RequestError(Exception):
@@ -97,17 +97,13 @@ def wrong(param: str, problem: str) -> RequestError:
     return RequestError(f"{param} {problem}", param=param)
 
 
-def busy(error: SGPEError) -> RequestError:
-    """Return the error for a request that must be sent again later."""
-    code = "rate_limit_exceeded"
-    return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers={"Retry-After": "1"})
-
-
 @contextmanager
 def about(name: str) -> Iterator[None]:
-    """Convert an SGPEError raised in the ``with`` block into a RequestError about the parameter ``name``."""
+    """Convert an SGPEError of the ``with`` block, except a BusyError, into a RequestError about the parameter ``name``."""
     try:
         yield
+    except BusyError:
+        raise
     except SGPEError as error:
         raise RequestError(str(error), param=name) from None
 

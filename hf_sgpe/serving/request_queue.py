@@ -8,11 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from hf_sgpe.errors import SGPEError
-
-
-class QueueFullError(SGPEError):
-    """An error for a request when too many others are already waiting."""
+from hf_sgpe.errors import BusyError, SGPEError
 
 
 class QueueClosedError(SGPEError):
@@ -65,12 +61,12 @@ class RequestQueue:
             return len(self._waiting)
 
     def add(self, request: QueuedRequest) -> None:
-        """Add a request at the end of the queue, or raise a `QueueFullError` or `QueueClosedError`."""
+        """Add a request at the end of the queue, or raise a `BusyError` or `QueueClosedError`."""
         with self._changed:
             if self._is_closed:
                 raise QueueClosedError
             if len(self._waiting) + (self._running is not None) > self.most:
-                raise QueueFullError(f"{self.most:,} requests are already waiting: try again later")
+                raise BusyError(f"{self.most:,} requests are already waiting: try again later")
             self._waiting.append(request)
             self._changed.notify()
 

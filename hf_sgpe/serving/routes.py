@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from hf_sgpe.errors import SGPEError
+from hf_sgpe.errors import BusyError, SGPEError
 from hf_sgpe.generation.pieces import Piece
 from hf_sgpe.generation.structured_output import RuleError
 from hf_sgpe.serving.access import check_host, check_key, for_web_pages
@@ -28,8 +28,8 @@ from hf_sgpe.serving.answers import DONE, ChatCompletion, Completion, event, lon
 from hf_sgpe.serving.embeddings import answer_embeddings, read_embeddings
 from hf_sgpe.serving.limits import THREADS
 from hf_sgpe.serving.monitoring import CLIENT_GONE, CONTENT_TYPE, Metrics, Monitor, Observed
-from hf_sgpe.serving.parameters import RequestError, about, busy
-from hf_sgpe.serving.request_queue import QueueClosedError, QueuedRequest, QueueFullError, RequestQueue
+from hf_sgpe.serving.parameters import RequestError, about
+from hf_sgpe.serving.request_queue import QueueClosedError, QueuedRequest, RequestQueue
 from hf_sgpe.serving.requests import (
     CompletionRequest,
     Served,
@@ -344,8 +344,9 @@ def _about_rule(wanted: CompletionRequest) -> dict[str, str]:
 
 def _error_of(error: Exception) -> RequestError:
     """Convert a failure while a request is answered to the error that the server sends to the client."""
-    if isinstance(error, QueueFullError):
-        return busy(error)
+    if isinstance(error, BusyError):
+        code, headers = "rate_limit_exceeded", {"Retry-After": "1"}
+        return RequestError(str(error), status=429, type="rate_limit_error", code=code, headers=headers)
     if isinstance(error, QueueClosedError):
         return RequestError(str(error), status=503, type="server_error", code="shutting_down")
     if isinstance(error, RuleError):

@@ -31,11 +31,6 @@ class Model:
             "max_model_len": self.served.generator.engine.context_length,
         }
 
-    def leave(self) -> None:
-        """Answer the requests in the queue, and free the model's memory."""
-        self.queue.join()
-        self.served.generator.close()
-
 
 class Models:
     """The models of a server. All methods except `join` must be called in its event loop, and return at once."""
@@ -72,7 +67,7 @@ class Models:
         for model in before.values():
             if not self.has(model):
                 model.queue.finish()
-                thread = threading.Thread(target=model.leave, name="hf_sgpe-leaving", daemon=True)
+                thread = threading.Thread(target=_leave, args=(model,), name="hf_sgpe-leaving", daemon=True)
                 self._leaving.append((model, thread))
                 thread.start()
 
@@ -99,3 +94,9 @@ class Models:
 
     def _models(self) -> list[Model]:
         return [*self, *(model for model, _ in self._leaving)]
+
+
+def _leave(model: Model) -> None:
+    """Answer the requests in the queue of a model, and free its memory."""
+    model.queue.join()
+    model.served.generator.close()

@@ -4,7 +4,8 @@ import time
 
 import pytest
 
-from hf_sgpe.generation.rule_trial import RuleTrial, TrialsFullError
+from hf_sgpe.errors import BusyError
+from hf_sgpe.generation.rule_trial import RuleTrial
 
 pytest.importorskip("llguidance", reason="structured output needs: pip install llguidance")
 
@@ -59,7 +60,7 @@ def test_few_rules_wait_for_their_trial():
     def check(number):
         try:
             trial(of_schema({"enum": [*range(100_000), number]}))
-        except TrialsFullError as error:
+        except BusyError as error:
             refused.append(str(error))
 
     threads = [threading.Thread(target=check, args=(number,)) for number in range(12)]

@@ -3,7 +3,8 @@ import threading
 import pytest
 from support.serving import wait_until
 
-from hf_sgpe.serving.request_queue import QueueClosedError, QueuedRequest, QueueFullError, RequestQueue
+from hf_sgpe.errors import BusyError
+from hf_sgpe.serving.request_queue import QueueClosedError, QueuedRequest, RequestQueue
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_no_more_may_wait_than_there_are_places(queue):
     _, go_on = blocking(queue)
     for _ in range(3):
         queue.add(request(came, "in"))
-    with pytest.raises(QueueFullError, match="3 requests are already waiting"):
+    with pytest.raises(BusyError, match="3 requests are already waiting"):
         queue.add(request(came, "out"))
     go_on.set()
     wait_until(lambda: not len(queue))
