@@ -34,11 +34,10 @@ class KeptPrefixes(Generic[Cache]):
 
     Args:
         most: The maximum number of caches, including the cache in use.
-        crop: Function that shortens a cache to its first tokens. It takes the cache and the number of these tokens, and
-            returns whether this was possible.
+        crop: Function that shortens a cache to its first tokens. It takes the cache and the number of these tokens.
     """
 
-    def __init__(self, most: int, crop: Callable[[Cache, int], bool]) -> None:
+    def __init__(self, most: int, crop: Callable[[Cache, int], None]) -> None:
         self.most = most
         self._crop = crop
         self._kept: list[tuple[list[int], Cache]] = []
@@ -49,15 +48,15 @@ class KeptPrefixes(Generic[Cache]):
         token are needed.
 
         Returns:
-            None and 0 if no shared prefix is long enough, or if the cache cannot be cropped. In this case, the oldest cache
-            is removed if there is no room for another cache.
+            None and 0 if no shared prefix is long enough. In this case, the oldest cache is removed if there is no room for
+            another cache.
         """
         lengths = [common_length(kept, ids[:-1]) for kept, _ in self._kept]
         longest = max(lengths, default=0)
         if longest >= _FEWEST:
             _, cache = self._kept.pop(lengths.index(longest))
-            if self._crop(cache, longest):
-                return cache, longest
+            self._crop(cache, longest)
+            return cache, longest
         if len(self._kept) >= self.most:
             del self._kept[: len(self._kept) - self.most + 1]
         return None, 0

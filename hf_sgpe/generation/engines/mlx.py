@@ -142,11 +142,10 @@ def _can_crop(cache: list[Any]) -> bool:
     return all(type(layer) is KVCache for layer in cache)
 
 
-def _crop(cache: list[Any], length: int) -> bool:
+def _crop(cache: list[Any], length: int) -> None:
     from mlx_lm.models.cache import trim_prompt_cache
 
-    surplus = cache[0].offset - length
-    return bool(trim_prompt_cache(cache, surplus) == surplus)
+    trim_prompt_cache(cache, cache[0].offset - length)
 
 
 # Number of tokens in one pass of `_logits`. The logits of a pass are the largest array in memory.

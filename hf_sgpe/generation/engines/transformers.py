@@ -284,10 +284,9 @@ def _can_crop(cache: Any) -> bool:
     return bool(layers) and all(type(layer) is cache_utils.DynamicLayer for layer in layers)
 
 
-def _crop(cache: Any, length: int) -> bool:
-    if (surplus := cache.get_seq_length() - length) > 0:
+def _crop(cache: Any, length: int) -> None:
+    if surplus := cache.get_seq_length() - length:
         cache.crop(-surplus)  # new versions of transformers do not take a length
-    return bool(cache.get_seq_length() == length)
 
 
 # Padding is always masked, so any id works.
