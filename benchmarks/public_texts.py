@@ -27,7 +27,7 @@ from tqdm import tqdm
 from hf_sgpe import SGPEError
 from hf_sgpe.corpora.hub_datasets import commit_of, read_dataset
 from hf_sgpe.files.atomic import atomic_file, write_text
-from hf_sgpe.terminal.progress import bar_disabled
+from hf_sgpe.terminal.progress import somebody_watches
 
 HELD_OUT_LINES = 1000
 
@@ -123,7 +123,7 @@ def _fetch(source: _Source, path: Path, size: dict[str, Any]) -> None:
     else:
         rows = (line for text in texts for line in text.splitlines() if line.strip())
     total = int(size["megabytes"] * 1e6) if "megabytes" in size else None
-    bar = tqdm(total=total, desc=path.name, unit="B", unit_scale=True, disable=bar_disabled(None))
+    bar = tqdm(total=total, desc=path.name, unit="B", unit_scale=True, disable=not somebody_watches())
     opened = lzma.open if path.suffix == ".xz" else open
     with bar, atomic_file(path) as temporary, opened(temporary, "wb") as file:
         for row in islice(beginning(rows, size.get("megabytes")), size.get("lines")):

@@ -12,7 +12,7 @@ from typing import Any
 from hf_sgpe.corpora.text_files import no_such
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files import hub
-from hf_sgpe.terminal.progress import somebody_watches
+from hf_sgpe.terminal.progress import hidden_bars
 
 _BATCH_ROWS = 1000
 
@@ -114,7 +114,9 @@ def read_dataset(
         raise SGPEError("the name of a dataset must not be empty: give a dataset on the Hub, or a folder")
     # A folder needs its full path, because the library has builders with the names text, json and csv.
     dataset_name, _, config = (os.path.abspath(name), "", "") if path.exists() else os.fspath(name).partition(":")  # noqa: PTH100
-    with _one_line_errors(where), _quiet_unless_on_a_terminal(datasets):
+    are_shown = not datasets.are_progress_bars_disabled()
+    bars = hidden_bars(are_shown, datasets.disable_progress_bars, datasets.enable_progress_bars)
+    with _one_line_errors(where), bars:
         if (path / "dataset_info.json").exists() or (path / "dataset_dict.json").exists():
             dataset = datasets.load_from_disk(os.fspath(name))
             if isinstance(dataset, dict):  # it was saved with its splits
@@ -159,15 +161,3 @@ def _one_line_errors(where: str) -> Iterator[None]:
         # The second line of this error lists the configurations.
         message = " ".join(lines[: 2 if lines[0].startswith("Config name is missing") else 1])
         raise SGPEError(f"{where}: {message}") from error
-
-
-@contextmanager
-def _quiet_unless_on_a_terminal(datasets: Any) -> Iterator[None]:
-    if somebody_watches() or datasets.are_progress_bars_disabled():
-        yield
-        return
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        datasets.enable_progress_bars()

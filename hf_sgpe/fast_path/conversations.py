@@ -114,7 +114,7 @@ def _mark_end(message: dict[str, Any], field: str) -> None:
         message.update({name: texts + _END for name in fields if message.get(name) == texts})
 
 
-def finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
+def _finder_for(tokenizer: PreTrainedTokenizerFast) -> Finder:
     """Return a `Finder` that searches text for the special tokens of a tokenizer."""
     tokens = tokenizer.added_tokens_decoder.values()
 
@@ -130,7 +130,7 @@ def is_harmless(tokenizer: PreTrainedTokenizerFast, text: Written) -> bool:
         token.special and token.normalized for token in tokenizer.added_tokens_decoder.values()
     ):
         return False  # normalization could create more special tokens
-    return is_plain(text, finder_for(tokenizer))
+    return is_plain(text, _finder_for(tokenizer))
 
 
 def warn_without_answers(source: str) -> None:
@@ -205,7 +205,7 @@ def _pieces(
     if split is None:
         split = tokenizer.split_special_tokens
     backend = _copy(tokenizer.backend_tokenizer)
-    special = finder_for(tokenizer)
+    special = _finder_for(tokenizer)
     pieces = []
     for text in texts:
         text_pieces = []

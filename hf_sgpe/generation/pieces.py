@@ -50,7 +50,7 @@ class PlacedToken(NamedTuple):
     place: int
 
 
-class PlacedMark(NamedTuple):
+class _PlacedMark(NamedTuple):
     """A control token of an answer, whose text is not shown in the answer but reported separately.
 
     Attributes:
@@ -61,7 +61,7 @@ class PlacedMark(NamedTuple):
     place: int
 
 
-Placed = TypeVar("Placed", PlacedToken, PlacedMark)
+Placed = TypeVar("Placed", PlacedToken, _PlacedMark)
 
 
 class Piece(NamedTuple):
@@ -84,7 +84,7 @@ class Piece(NamedTuple):
     generated: int
     finish_reason: Literal["stop", "length", "tool_calls"] | None = None
     tokens: tuple[PlacedToken, ...] = ()
-    marks: tuple[PlacedMark, ...] = ()
+    marks: tuple[_PlacedMark, ...] = ()
     calls: tuple[CallPart, ...] = ()
     reasoning: str = ""
     reused: int = 0
@@ -110,7 +110,7 @@ def answer_pieces(
         reused: Function that returns the value of `Piece.reused`. It is called after the first token.
     """
     placed: deque[PlacedToken] = deque()
-    marked: deque[PlacedMark] = deque()
+    marked: deque[_PlacedMark] = deque()
     generated, shown = 0, length
     is_cut = True
 
@@ -126,7 +126,7 @@ def answer_pieces(
                 generated += 1
                 if token in marks:
                     yield None
-                    marked.append(PlacedMark(marks[token], length))
+                    marked.append(_PlacedMark(marks[token], length))
                 else:
                     yield token
         is_cut = False

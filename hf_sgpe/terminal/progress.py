@@ -6,8 +6,8 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.util import find_spec
 
 _quiet = False
@@ -44,22 +44,26 @@ def quiet_libraries() -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
-@contextmanager
-def bars_on_terminals_only() -> Iterator[None]:
+def bars_on_terminals_only() -> AbstractContextManager[None]:
     """Hide the progress bars of transformers inside the block, unless `somebody_watches`."""
     if find_spec("transformers") is None:
-        yield
-        return
+        return nullcontext()
     from transformers.utils import logging
 
-    if somebody_watches() or not logging.is_progress_bar_enabled():
+    return hidden_bars(logging.is_progress_bar_enabled(), logging.disable_progress_bar, logging.enable_progress_bar)
+
+
+@contextmanager
+def hidden_bars(are_shown: bool, hide: Callable[[], None], show: Callable[[], None]) -> Iterator[None]:
+    """Hide the progress bars of a library inside the block, unless `somebody_watches`."""
+    if somebody_watches() or not are_shown:
         yield
         return
-    logging.disable_progress_bar()
+    hide()
     try:
         yield
     finally:
-        logging.enable_progress_bar()
+        show()
 
 
 @contextmanager

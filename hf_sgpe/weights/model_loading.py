@@ -38,16 +38,12 @@ def auto_class(config: Any) -> str:
     return "AutoModelForCausalLM" if config.model_type in CAUSAL and (not name or name.endswith(GENERATES)) else name
 
 
-def load_model(kind: Any, path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
-    """Load a model with a class of transformers, such as ``AutoModelForCausalLM``.
-
-    Args:
-        dtype: Type of the weights. None for 32 bits, which training uses; ``"auto"`` for the type in the file.
-    """
+def load_model(kind: Any, path_or_repo: str) -> PreTrainedModel:
+    """Load a model in 32 bits with a class of transformers, such as ``AutoModelForCausalLM``."""
     import torch
 
     with _loading(path_or_repo):
-        return kind.from_pretrained(path_or_repo, dtype=dtype or torch.float32, trust_remote_code=False)
+        return kind.from_pretrained(path_or_repo, dtype=torch.float32, trust_remote_code=False)
 
 
 def load_config(path_or_repo: str) -> PretrainedConfig:

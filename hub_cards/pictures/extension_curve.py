@@ -16,7 +16,7 @@ from hf_sgpe.evaluation.languages import language
 from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.learning.extension.extending import Extension
 from hf_sgpe.learning.extension.piece_extending import PieceExtension
-from hf_sgpe.terminal.progress import bar_disabled
+from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hub_cards.pictures.drawing import LINE, Panel, Picture, Row, colour_of, curve, join, line, mark, text
@@ -91,9 +91,7 @@ class ExtensionCurve:
         return Row(join(shapes), floor + 2 * LINE)
 
 
-def extension_curve(
-    extension: Extension | PieceExtension, texts: Mapping[str, Iterable[str]], *, progress: bool | None = None
-) -> ExtensionCurve:
+def extension_curve(extension: Extension | PieceExtension, texts: Mapping[str, Iterable[str]]) -> ExtensionCurve:
     """Measure tokens per word with the old tokenizer, and with the extended tokenizer at several numbers of its new tokens.
 
     Nothing is learned again: each smaller number uses the first of the new tokens.
@@ -112,7 +110,7 @@ def extension_curve(
     parts = (last * part // _POINTS for part in range(1, _POINTS))
     sizes = sorted({units, last, *(size for size in parts if size > units)})
     measured: dict[str, list[float]] = {code: [] for code in lines}
-    with tqdm(total=len(sizes) + 1, desc="Measuring", disable=bar_disabled(progress), leave=False) as bar:
+    with tqdm(total=len(sizes) + 1, desc="Measuring", disable=not somebody_watches(), leave=False) as bar:
         for size in (0, *sizes):
             tokenizer = extension.at(size) if size else extension.base
             for code, rows in lines.items():
