@@ -8,7 +8,10 @@ must give llama.cpp ids instead of text. If a tokenizer's merges join characters
 
 from __future__ import annotations
 
+import ctypes
 import json
+import os
+import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -30,15 +33,21 @@ from hf_sgpe.terminal.progress import somebody_watches
 from hf_sgpe.vocabulary.byte_strings import byte_token, bytes_to_string
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.weights.gguf_models import FAMILIES, usual, why_not
-from hf_sgpe.weights.gguf_quantizing import QUANTIZED_TYPES, quantize
 from hf_sgpe.weights.gguf_tensors import describe, tensors
+from hf_sgpe.weights.llama_log import silence
 from hf_sgpe.weights.model_config import end_ids, transformers_config
 from hf_sgpe.weights.safetensors_files import Weights, check_head, stored
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
 
+QUANTIZED_TYPES = ("Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0")
+"""Types of quantized weights. If a row length is not a multiple of 256, llama.cpp uses larger types for the first three."""
+
 WEIGHT_TYPES = ("F32", "F16", "BF16", "Q8_0", *QUANTIZED_TYPES)
+
+# "[  12/ 291] token_embd.weight - ...": one line for each tensor.
+_PROGRESS = re.compile(rb"\[ *(\d+)/ *(\d+)\]")
 
 NEAREST = "nearest"
 """The value of ``pre_tokenizer`` for the nearest pre-tokenizer of llama.cpp. Use the resulting file only with ids."""
@@ -126,6 +135,36 @@ def write(
         for read, type in tqdm(waiting, desc="Writing", unit=" tensors", disable=not somebody_watches(), leave=False):
             writer.write_tensor_data(gguf.quants.quantize(read(), type))
     return pre if is_exact(tokenizer, pre) else None
+
+
+def quantize(source: Path, target: Path, weight_type: str) -> None:
+    """Write a copy of a GGUF file with quantized weights. The weights of ``source`` are in F32, F16 or BF16. This takes
+    minutes for a model of a few billion weights.
+    """
+    import llama_cpp
+    from gguf import LlamaFileType
+
+    options = llama_cpp.llama_model_quantize_default_params()
+    options.ftype = int(LlamaFileType[f"MOSTLY_{weight_type}"])
+    last_line = b""
+    with tqdm(desc=f"Making {weight_type}", unit=" tensors", disable=not somebody_watches(), leave=False) as bar:
+
+        @llama_cpp.llama_log_callback  # type: ignore[untyped-decorator]
+        def log(level: int, text: bytes, data: object) -> None:
+            nonlocal last_line
+            last_line = text.strip() or last_line
+            if progress := _PROGRESS.match(text):
+                bar.total = int(progress[2])
+                bar.update(int(progress[1]) - bar.n)
+
+        llama_cpp.llama_backend_init()
+        llama_cpp.llama_log_set(log, None)
+        try:
+            failed = llama_cpp.llama_model_quantize(os.fsencode(source), os.fsencode(target), ctypes.byref(options))
+        finally:
+            silence()
+    if failed:
+        raise SGPEError(f"llama.cpp cannot convert these weights to {weight_type} ({last_line.decode(errors='replace')})")
 
 
 def _add_tensor_info(writer: GGUFWriter, name: str, shape: tuple[int, ...], weight_type: str) -> Any:

@@ -14,7 +14,7 @@ from hf_sgpe.generation import GenerationOptions, TextGenerator
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.patterns import PATTERNS
 from hf_sgpe.vocabulary.added_patterns import Matching
-from hf_sgpe.weights import gguf as our_gguf, gguf_models, gguf_quantizing
+from hf_sgpe.weights import gguf as our_gguf, gguf_models
 
 gguf = pytest.importorskip("gguf", reason="GGUF files are written with gguf: pip install gguf")
 llama_cpp = pytest.importorskip("llama_cpp", reason="GGUF files are for llama.cpp: pip install llama-cpp-python")
@@ -148,7 +148,7 @@ def test_a_failed_quantization_ends_in_one_line(tokenizer, tmp_path, monkeypatch
     our_gguf.write(folder, tmp_path / "whole.gguf")
     (tmp_path / "whole.gguf").write_bytes((tmp_path / "whole.gguf").read_bytes()[:-5000])
     with pytest.raises(SGPEError, match=r"llama\.cpp .* Q4_0"):
-        gguf_quantizing.quantize(tmp_path / "whole.gguf", tmp_path / "small.gguf", "Q4_0")
+        our_gguf.quantize(tmp_path / "whole.gguf", tmp_path / "small.gguf", "Q4_0")
     monkeypatch.setattr(our_gguf, "quantize", failing)
     with pytest.raises(SGPEError, match="no more room"):
         our_gguf.write(folder, tmp_path / "out" / "model.gguf", "Q4_0")
