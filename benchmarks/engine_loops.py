@@ -43,7 +43,7 @@ def _measured(generator: TextGenerator, own: Callable[[Any, int], int], args: ar
             raise SGPEError(f"speeds not comparable: the engine's own loop generated {count} tokens, not {args.tokens}")
 
     def ours() -> None:
-        list(generator._pieces(generator.engine.generate(PROMPT, options), options))
+        list(generator._texts(generator.engine.generate(PROMPT, options), options, continues=False))
 
     compared = compare(take_turns({"its own loop": timed(loop), "ours": timed(ours)}, args.turns))
     return {"own seconds": compared["its own loop"].seconds, **compared["ours"]._asdict()}

@@ -121,10 +121,8 @@ class Budget(local):
 
 
 def size_of(value: Any, *, character: int = 1, item: int = _ITEM) -> int:
-    """Return the size of a value, nested values included, with the given sizes of a character and of an item.
-
-    Raises:
-        SGPEError: the size is above `MOST_SIZE`.
+    """Return the size of a value, nested values included, with the given sizes of a character and of an item. The
+    size must not be above `MOST_SIZE`.
     """
     size, waiting = 0, [value]
     while waiting:

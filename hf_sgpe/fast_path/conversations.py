@@ -55,9 +55,7 @@ def prepared(conversation: Any) -> Any:
 
 def check_continued(field: bool | str) -> None:
     """Check that the installed transformers can continue this field of the last message (see ``continue_final_message``).
-
-    Raises:
-        SGPEError: the installed transformers cannot continue this field. Old versions always continue ``content``.
+    Old versions always continue ``content``.
     """
     if (
         isinstance(field, str)
@@ -155,10 +153,6 @@ def encode_written(
 ) -> BatchEncoding:
     """Encode rendered text as ``tokenizer._encode_plus(text, **options)`` does, but recognize only special tokens that the
     template wrote.
-
-    Raises:
-        SGPEError: the options add special tokens around the text, treat the text as split into words, or contain a text
-            pair.
     """
     for name in ("add_special_tokens", "is_split_into_words", "text_pair"):
         if options.get(name):

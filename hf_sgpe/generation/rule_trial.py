@@ -50,11 +50,7 @@ class RuleTrial:
         self._is_closed = False
 
     def __call__(self, source: str) -> Verdict:
-        """Compile a rule in llguidance's format within `LIMITS`, and return the result.
-
-        Raises:
-            BusyError: too many rules wait for their trial.
-        """
+        """Compile a rule in llguidance's format within `LIMITS`, and return the result."""
         if not self._places.acquire(blocking=False):
             raise BusyError(f"{LIMITS.trials} rules are already being compiled: try again later")
         try:

@@ -19,10 +19,9 @@ from hf_sgpe.generation.engines.detection import find_model, kind_of_model, load
 from hf_sgpe.generation.engines.engine import Engine, ScoredToken, Watch
 from hf_sgpe.generation.engines.sampling_options import GenerationOptions
 from hf_sgpe.generation.pieces import Piece, PlacedToken, Progress, Score, answer_pieces
-from hf_sgpe.generation.stop_texts import until_stop, without_beginning
+from hf_sgpe.generation.stop_texts import without_beginning
 from hf_sgpe.generation.structured_output import Constrainer
 from hf_sgpe.generation.token_healing import Healer, Healing
-from hf_sgpe.splitting.streams import whole_letters
 from hf_sgpe.tokenizer import AllowedSpecial, BPETokenizer
 
 if TYPE_CHECKING:
@@ -131,9 +130,8 @@ class TextGenerator:
         options = self._with_special_stops(options)
         encoded = [self.encode(prompt) for prompt in prompts]
         pairs = zip(encoded, self.engine.generate_batch(encoded, options), strict=True)
-        return [
-            "".join(until_stop(self._pieces(ids, options, self._has_text(prompt)), options.stop)) for prompt, ids in pairs
-        ]
+        # The ids are a generator, because the answer closes them.
+        return ["".join(self._texts((id for id in ids), options, self._has_text(prompt))) for prompt, ids in pairs]
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Return an iterator over the pieces of the answer to a prompt, which is checked before the model runs. Each piece
@@ -269,8 +267,10 @@ class TextGenerator:
         continues: bool,
         marks: Mapping[int, str],
         length: int = 0,
+        again: int = 0,
     ) -> Iterator[Piece]:
-        decode = partial(self._pieces, options=options, continues=continues)
+        """Return the pieces of an answer without its first ``again`` characters. See `answer_pieces`."""
+        decode = partial(self._decoded, options=options, continues=continues, again=again)
         stop_ids = self.engine.stop_ids_of(options)
         return answer_pieces(tokens, decode, options, stop_ids, is_over, marks, length, lambda: self.engine.reused)
 
@@ -324,13 +324,11 @@ class TextGenerator:
         else:
             with_taken = replace(options, max_new_tokens=options.max_new_tokens + len(healing.taken))
             tokens = healing.at_most(self.engine.generate(ids, with_taken, watch=healing), options.max_new_tokens)
-        counted = self._counted(tokens, len(ids))
+        return self._texts(self._counted(tokens, len(ids)), options, continues, again)
 
-        def is_due() -> bool:
-            return self.progress is None or self.progress.tokens > options.min_new_tokens
-
-        pieces = until_stop(without_beginning(self._pieces(counted, options, continues), again), options.stop, is_due)
-        return whole_letters(pieces) if options.whole_syllables else pieces
+    def _texts(self, ids: Iterator[int], options: GenerationOptions, continues: bool, again: int = 0) -> Iterator[str]:
+        pieces = self._answer(ids, options, lambda: False, continues, {}, again=again)
+        return (piece.text for piece in pieces if piece.text)
 
     def _with_special_stops(self, options: GenerationOptions, marks: Mapping[int, str] | None = None) -> GenerationOptions:
         """Return options that also stop at each special token and each mark whose text is one of the stop texts. Answers do
@@ -340,12 +338,15 @@ class TextGenerator:
         ids = tuple(special[text] for text in options.stop if text in special)
         return replace(options, stop_ids=(*options.stop_ids, *ids)) if ids else options
 
-    def _pieces(self, ids: Iterable[int], options: GenerationOptions, continues: bool = False) -> Iterator[str]:
+    def _decoded(
+        self, ids: Iterable[int], options: GenerationOptions, continues: bool = False, again: int = 0
+    ) -> Iterator[str]:
         # Rows that pad an embedding are not tokens.
         token_ids = (id for id in ids if id in self._token_ids)
-        return self.tokenizer.decode_stream(
+        texts = self.tokenizer.decode_stream(
             token_ids, options.skip_special_tokens, keep_unfinished=False, continues=continues
         )
+        return without_beginning(texts, again) if again else texts
 
     def _has_text(self, ids: Sequence[int]) -> bool:
         """Return whether a prompt contains text, and not only special tokens. The answer then continues this text, so a

@@ -60,9 +60,6 @@ class GenerationOptions:
             of this package (`hf_sgpe.splitting.streams.whole_letters`). The text of the answer stays the same.
         heal: Whether the model chooses the last tokens of a prompt again if a longer token could replace them
             (`hf_sgpe.generation.token_healing`). It has no effect in a conversation, where the last word is complete.
-
-    Raises:
-        SGPEError: a value is outside its range.
     """
 
     max_new_tokens: int = field(default=512, metadata=as_option("Maximum number of tokens in an answer."))
