@@ -21,9 +21,6 @@ from dataclasses import dataclass
 from itertools import accumulate, islice
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError
 from hf_sgpe.cli import run_script
 from hf_sgpe.evaluation.comparison import has_conjunct
@@ -34,6 +31,7 @@ from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.terminal.options import SEVERAL, option, option_list
+from hf_sgpe.terminal.printing import print_table
 from trainers import SAMPLE, CorpusFile, TokenizerTrainer, TrainingConfig, find_files, read_lines
 
 # This program loads the tokenizer with transformers alone, without this package.
@@ -79,12 +77,11 @@ def _run(args: _Arguments) -> None:
     sizes = " and ".join(f"{name} ({len(tokenizer):,} tokens)" for name, tokenizer in tokenizers.items())
     print(f"Two tokenizers were trained on nine of every ten lines: {sizes}.")
     print(f"Neither was trained on every tenth line, which is held out. Below are {len(held_out):,} of these lines.\n")
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 160)
     words = _example_words(held_out)
     if words:
-        console.print(_words_table(words, tokenizers))
+        _print_words(words, tokenizers)
         print()
-    console.print(_measures_table(held_out, folders))
+    _print_measures(held_out, folders)
     known, cut = _known_syllables(held_out, tokenizers[SYLLABLE_SAFE])
     print(
         f"\nOf {known:,} held-out syllables that have a {SYLLABLE_SAFE} token, {cut:,} were cut. Rarer syllables are split."
@@ -184,17 +181,15 @@ def _example_words(lines: list[str]) -> list[str]:
     return [word for counted in chosen for word, _ in counted.most_common(5)]
 
 
-def _words_table(words: list[str], tokenizers: dict[str, BPETokenizer]) -> Table:
-    """Return a table of the syllables of each word, and of its tokens from each tokenizer."""
-    title = "Held-out words and their tokens (␣: a space alone, ◌: part of a character)"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for title in ("word", "syllables", *(f"{name} tokens" for name in tokenizers)):
-        table.add_column(title, overflow="fold")
+def _print_words(words: list[str], tokenizers: dict[str, BPETokenizer]) -> None:
+    """Print the syllables of each word, and its tokens from each tokenizer."""
+    print("Held-out words and their tokens (␣: a space alone, ◌: part of a character)")
+    rows = []
     for word in words:
         units = TRIE.tokenize(word) if TRIE.script_of(word) else [word]
         tokens = [pieces(tokenizer, word) for tokenizer in tokenizers.values()]
-        table.add_row(word, *(" | ".join(parts) for parts in (units, *tokens)))
-    return table
+        rows.append((word, *(" | ".join(parts) for parts in (units, *tokens))))
+    print_table(("word", "syllables", *(f"{name} tokens" for name in tokenizers)), rows)
 
 
 def pieces(tokenizer: BPETokenizer, word: str) -> list[str]:
@@ -216,17 +211,13 @@ def _known_syllables(lines: list[str], tokenizer: BPETokenizer) -> tuple[int, in
     return known, cut
 
 
-def _measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
-    """Return a table of the measures of both tokenizers, with the lines grouped by their main script."""
+def _print_measures(lines: list[str], folders: dict[str, Path]) -> None:
+    """Print the measures of both tokenizers, with the lines grouped by their main script."""
     groups: dict[str, list[str]] = {}
     for line in lines:
         scripts = Counter(TRIE.script_of(character) or "other" for character in line if character.isalpha())
         groups.setdefault(scripts.most_common(1)[0][0] if scripts else "other", []).append(line)
-    table = Table(title="Measured on the held-out lines", title_justify="left", box=None, pad_edge=False)
-    table.add_column("script")
-    table.add_column("tokenizer")
-    for title in ("lines", "tokens/word", "cut syllables", "cut letters"):
-        table.add_column(title, justify="right")
+    rows = []
     measured = {name: load_measurable(folder) for name, folder in folders.items()}
     for script, group in sorted(groups.items()):
         for name, token_ends in measured.items():
@@ -235,8 +226,9 @@ def _measures_table(lines: list[str], folders: dict[str, Path]) -> Table:
                 "–" if share is None else f"{share:.2%}" for share in (result.cut_syllable_share, result.cut_letter_share)
             ]
             per_word = "–" if result.tokens_per_word is None else f"{result.tokens_per_word:.3f}"
-            table.add_row(script, name, f"{result.lines:,}", per_word, *shares)
-    return table
+            rows.append((script, name, f"{result.lines:,}", per_word, *shares))
+    print("Measured on the held-out lines")
+    print_table(("script", "tokenizer", "lines", "tokens/word", "cut syllables", "cut letters"), rows, texts=2)
 
 
 if __name__ == "__main__":

@@ -130,8 +130,11 @@ class TextGenerator:
         options = self._with_special_stops(options)
         encoded = [self.encode(prompt) for prompt in prompts]
         pairs = zip(encoded, self.engine.generate_batch(encoded, options), strict=True)
-        # The ids are a generator, because the answer closes them.
-        return ["".join(self._texts((id for id in ids), options, self._has_text(prompt))) for prompt, ids in pairs]
+        answers = []
+        for prompt, ids in pairs:
+            tokens = (id for id in ids)  # a generator, because the answer closes it
+            answers.append("".join(self._texts(tokens, options, self._has_text(prompt))))
+        return answers
 
     def stream(self, prompt: str, options: GenerationOptions | None = None) -> Iterator[str]:
         """Return an iterator over the pieces of the answer to a prompt, which is checked before the model runs. Each piece
