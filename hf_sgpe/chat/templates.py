@@ -296,10 +296,10 @@ class _Environment(ImmutableSandboxedEnvironment):
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=[_Generation, loopcontrols], finalize=_string)
         del self.globals["lipsum"]  # it writes random text of any length
-        self.filters = {name: _following(filter) for name, filter in self.filters.items()}
-        self.filters.update(join=_join, string=_string, tojson=_to_json, pprint=_pprint, reverse=_reverse)
-        self.filters.update(e=_escape, escape=_escape, forceescape=_force_escape)
-        self.filters = {name: _limited(name, filter) for name, filter in self.filters.items()}
+        marking = {"join": _join, "string": _string, "tojson": _to_json, "pprint": _pprint, "reverse": _reverse}
+        marking |= {"e": _escape, "escape": _escape, "forceescape": _force_escape}
+        filters = {**self.filters, **marking}
+        self.filters = {name: _limited(name, filter, marks=name in marking) for name, filter in filters.items()}
         self.tests = {name: _compared(test) for name, test in self.tests.items()}
         self.filters.update({_SIZED: budget.sized, _COMPARED: budget.compared, _ITERATED: budget.iterated})
         self.globals.update(raise_exception=_raise, strftime_now=_now, dict=_Dict(), namespace=_Namespace)
@@ -404,18 +404,9 @@ class _Dict:
         return dict.fromkeys(*args)
 
 
-def _following(filter: Callable[..., Any]) -> Callable[..., Any]:
+def _limited(name: str, filter: Callable[..., Any], *, marks: bool) -> Callable[..., Any]:
+    """Return a filter that spends the budget. If the filter does not mark its result itself, `follow` does."""
     first = 1 if hasattr(filter, "jinja_pass_arg") else 0  # Jinja may pass its context before the text
-
-    @wraps(filter)
-    def followed(*args: Any, **kwargs: Any) -> Any:
-        return follow(filter(*args, **kwargs), *args[first:], *kwargs.values())
-
-    return followed
-
-
-def _limited(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
-    first = 1 if hasattr(filter, "jinja_pass_arg") else 0
 
     @wraps(filter)
     def limited(*args: Any, **kwargs: Any) -> Any:
@@ -424,7 +415,8 @@ def _limited(name: str, filter: Callable[..., Any]) -> Callable[..., Any]:
             value = budget.listed(value)
         budget.check(name, value, rest, kwargs)
         budget.charge((value, *rest))
-        return budget.sized(filter(*before, value, *rest, **kwargs))
+        result = filter(*before, value, *rest, **kwargs)
+        return budget.sized(result if marks else follow(result, value, *rest, *kwargs.values()))
 
     return limited
 
