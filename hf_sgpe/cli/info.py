@@ -107,11 +107,7 @@ def _facts(tokenizer: str, sample_text: str | None) -> dict[str, Any]:
         facts["balance"] = loaded.metadata["balance"]
     if training:
         facts["word counts"] = loaded.metadata.get("word_counts", "unknown")
-    facts |= _extensions_in(loaded.metadata)
-    if dropped := [name for note in loaded.metadata.get("trimmed", ()) for name in note["scripts"]]:
-        facts["without the scripts"] = dropped
-    if unused := sum(note.get("unused", 0) for note in loaded.metadata.get("trimmed", ())):
-        facts["unused tokens removed"] = unused
+    facts |= _changes_in(loaded.metadata)
     if sample_text is not None:
         ids = loaded.encode(*well_formed([sample_text]))
         facts |= {"sample text": sample_text, "sample ids": ids, "sample tokens": loaded.convert_ids_to_tokens(ids)}
@@ -127,7 +123,7 @@ def _facts_of_pieces(pieces: PieceFolder, sample_text: str | None) -> dict[str, 
         "special tokens": pieces.added,
         "unknown token": None if pieces.unknown is None else pieces.text_of(pieces.unknown),
         "model max length": pieces.settings.get("model_max_length") or "any",
-        **_extensions_in(pieces.settings.get("sgpe") or {}),
+        **_changes_in(pieces.settings.get("sgpe") or {}),
     }
     if sample_text is not None:
         ids = pieces.encode(*well_formed([sample_text]))
@@ -136,10 +132,14 @@ def _facts_of_pieces(pieces: PieceFolder, sample_text: str | None) -> dict[str, 
     return facts
 
 
-def _extensions_in(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    facts = {}
+def _changes_in(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
     for number, note in enumerate(metadata.get("extensions", ()), 1):
         facts["extended from" if number == 1 else f"extended again ({number})"] = {
             name: note[name] for name in ("base", "scripts", "new_tokens", "word_counts") if name in note
         }
+    if dropped := [name for note in metadata.get("trimmed", ()) for name in note["scripts"]]:
+        facts["without the scripts"] = dropped
+    if unused := sum(note.get("unused", 0) for note in metadata.get("trimmed", ())):
+        facts["unused tokens removed"] = unused
     return facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.cli.tokenizer_options import TOKENIZER_HELP, overwrite_option, text_field_option
@@ -12,6 +12,10 @@ from hf_sgpe.terminal.options import argument, option, option_list
 from hf_sgpe.terminal.printing import print_table, report
 from hf_sgpe.terminal.progress import is_quiet
 from hf_sgpe.vocabulary.trimming import COMPACT, IDS, KEEP, PARTS, Trimming
+
+if TYPE_CHECKING:
+    from hf_sgpe.evaluation.trimmed_text import TrimmedText
+    from trainers.tokenizer_trimming import Trimmed
 
 _SHOWN = 6
 
@@ -32,11 +36,19 @@ class _TrimOptions:
         "Text, or word counts of hf-sgpe count: remove the tokens that this text does not need (repeatable). This "
         "text keeps its tokens. Other text may get smaller tokens, even if its scripts are kept."
     )
-    ids: str = option(
+    tokens: int | None = option(
+        "Number of tokens to keep: those that the text of --for needs most. Special tokens, added tokens and bytes always "
+        "stay. Without tokens for bytes, so do single characters."
+    )
+    needed_for: list[str] = option_list(
+        "Text, or word counts of hf-sgpe count, for --tokens: files, folders or globs (repeatable or comma-separated).",
+        "--for",
+    )
+    ids: str | None = option(
         f"{KEEP}: the remaining tokens keep their ids, and hf-sgpe extend --reuse-ids can use the ids of dropped "
-        f"tokens. {COMPACT}: "
-        "the remaining tokens are numbered from 0 without gaps, so the model gets smaller.",
-        KEEP,
+        f"tokens (the default for BPE). {COMPACT}: "
+        "the remaining tokens are numbered from 0 without gaps, so the model gets smaller. Unigram and WordPiece tokenizers "
+        f"are always {COMPACT}.",
         choices=IDS,
     )
     evaluate: list[str] = option_list(
@@ -49,7 +61,8 @@ class _TrimOptions:
 def trim(given: _TrimOptions, as_json: Json = False) -> None:
     """Remove the tokens of scripts that a model does not need. Text in other scripts keeps its tokens. Text in the removed
     scripts can still be encoded, but with smaller tokens or bytes. With --unused-in, also remove the tokens that a corpus
-    does not need.
+    does not need. With --tokens and --for, keep the number of tokens that a corpus needs most, and show how many tokens a
+    word takes at several sizes. Unigram and WordPiece tokenizers can be trimmed by a corpus, but not by scripts.
 
     The result is a folder that AutoTokenizer loads without hf_sgpe. To remove the embedding rows of the dropped tokens from
     a model, see hf-sgpe transplant. To fill the free ids with tokens of another language, see hf-sgpe extend --reuse-ids.
@@ -58,52 +71,68 @@ def trim(given: _TrimOptions, as_json: Json = False) -> None:
 
     result = work(**vars(given))
     trimming, (rows_before, rows_after), saved = result.trimming, result.rows, result.parameters_saved
-    before, after = result.base.data.vocab_size, result.folder.data.vocab_size
+    before, after = trimming.base.vocab_size, trimming.tokenizer.vocab_size
     results = {name: compared.to_dict() for name, compared in result.results.items()}
+    by_use = [*given.unused_in, *given.needed_for]
     facts: dict[str, Any] = {
         "out": given.out,
         "base": given.base,
         "tokens": {"before": before, "after": after},
         "dropped": dict(trimming.dropped),
-        "unused": {"tokens": trimming.unused, "compared": result.compared} if given.unused_in else None,
+        "unused": {"tokens": trimming.unused, "compared": result.compared} if by_use else None,
         "scripts": list(trimming.scripts),
-        "ids": given.ids,
+        "ids": result.ids,
         "rows": {"before": rows_before, "after": rows_after},
         "parameters_saved": saved,
         "eval": results,
+        "sizes": [{"tokens": size, **compared.to_dict()} for size, compared in result.sizes.items()],
     }
-    if given.ids == KEEP:
+    if result.ids == KEEP:
         ids = f"All others keep their ids; {before - after:,} ids are free for hf-sgpe extend --reuse-ids"
     else:
         ids = f"The others have the ids 0 to {len(trimming.ids) - 1:,} in the old order; {MAP_FILE} has the old and new ids"
         ids += f". The model loses {saved:,} parameters" if saved else ""
     report(
-        f"{given.out}: {after:,} of the {before:,} tokens of {given.base}, without {_dropped(trimming)}. {ids}. "
-        f"{_promise(trimming, given.unused_in, result.compared)}",
+        f"{given.out}: {after:,} of the {before:,} tokens of {given.base}, without {_dropped(trimming, given.tokens)}. "
+        f"{ids}. {_promise(result, by_use)}" + (f"\n{result.loaded}" if result.loaded else ""),
         facts,
         as_json,
     )
     if results and not as_json and not is_quiet():
-        _print_results(results, by_use=bool(given.unused_in))
+        _print_results(results, by_use=bool(by_use))
+    if result.sizes and not as_json and not is_quiet():
+        _print_sizes(result.sizes)
 
 
-def _dropped(trimming: Trimming) -> str:
+def _print_sizes(sizes: Mapping[int, TrimmedText]) -> None:
+    [unit, *_] = next(iter(sizes.values())).cost
+    rows = [[f"{size:,}", f"{one.cost[2]:.3f}", f"{one.changed:.1%}"] for size, one in sizes.items()]
+    print_table(["tokens", f"tokens per {unit}", "lines that change"], rows, texts=0)
+
+
+def _dropped(trimming: Trimming[Any], tokens: int | None) -> str:
     """Return a phrase that says how many tokens were dropped from which scripts."""
     largest = [f"{number:,} {name if name == PARTS else f'of {name}'}" for name, number in trimming.dropped.items()]
     more = [f"{len(largest) - _SHOWN} more scripts"] if len(largest) > _SHOWN else []
-    unused = [f"{trimming.unused:,} that the corpus does not need"] if trimming.unused else []
+    how = "does not need" if tokens is None else "needs least"
+    unused = [f"{trimming.unused:,} that the corpus {how}"] if trimming.unused else []
     *first, last = [*largest[:_SHOWN], *more, *unused]
     return f"{', '.join(first)} and {last}" if first and (more or unused) else ", ".join([*first, last])
 
 
-def _promise(trimming: Trimming, corpus: list[str], compared: int) -> str:
+def _promise(result: Trimmed, corpus: list[str]) -> str:
     if not corpus:
         return "Text without a character of these scripts keeps its tokens."
-    text = f"The text of {', '.join(corpus)}" + (" without a character of these scripts" if trimming.scripts else "")
-    return f"{text} keeps its tokens ({compared:,} compared). Other text may get smaller tokens: --eval measures how often."
+    without = " without a character of these scripts" if result.trimming.scripts else ""
+    text = f"The text of {', '.join(corpus)}{without} keeps its tokens ({result.compared:,} compared). "
+    if (kept := result.kept) is not None:
+        unit, before, after = kept.cost
+        text = f"{kept.same_lines:,} of {kept.kept_lines:,} lines of {', '.join(corpus)}{without} keep their tokens; "
+        text += f"tokens per {unit} {before:.3f} → {after:.3f}. "
+    return f"{text if kept or result.compared else ''}Other text may get smaller tokens: --eval measures how often."
 
 
-def _print_results(results: Mapping[str, Mapping[str, int]], *, by_use: bool) -> None:
+def _print_results(results: Mapping[str, Mapping[str, Any]], *, by_use: bool) -> None:
     titles = ["", "lines without these scripts", "same tokens", "other lines", "their tokens before", "after"]
     keys = ["kept_lines", "same_lines", "other_lines", "other_tokens_before", "other_tokens_after"]
     if by_use:
@@ -114,6 +143,5 @@ def _print_results(results: Mapping[str, Mapping[str, int]], *, by_use: bool) ->
             titles[4:] = ["tokens of all lines before", "after"]
     rows = []
     for name, result in results.items():
-        changed = 1 - result["same_lines"] / max(result["kept_lines"], 1)
-        rows.append([name, *(f"{result[key]:,}" if key else f"{changed:.2%}" for key in keys)])
+        rows.append([name, *(f"{result[key]:,}" if key else f"{result['changed']:.2%}" for key in keys)])
     print_table(titles, rows, texts=1)

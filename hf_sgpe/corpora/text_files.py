@@ -230,14 +230,18 @@ def beginning_of(texts: Iterable[str], characters: int = 1 << 20) -> Iterator[st
 
 
 def read_lines(
-    path: str | os.PathLike[str] | HubFile, *, text_field: str = "text", keep_ends: bool = False
+    path: str | os.PathLike[str] | HubFile,
+    *,
+    text_field: str = "text",
+    keep_ends: bool = False,
+    on_progress: Progress | None = None,
 ) -> Iterator[str]:
     """Yield the lines of all texts in one file, without their line ends unless ``keep_ends`` is set."""
     path = _file(path)
     if kind_of(path) == TEXT:
-        texts: Iterable[Iterable[str]] = [_decoded(path)]
+        texts: Iterable[Iterable[str]] = [_decoded(path, on_progress)]
     else:
-        texts = ([text] for text in read_texts(path, text_field=text_field))
+        texts = ([text] for text in read_texts(path, text_field=text_field, on_progress=on_progress))
     for parts in texts:
         yield from _lines(parts, "\n", path, keep_ends=True) if keep_ends else _text_lines(parts, path)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ from hf_sgpe.counts.count_files import is_file_of_counts
 from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.splitting.normalization import Normalization, prepare
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.vocabulary.codec import make_codec
@@ -26,8 +29,8 @@ _BATCH_WORDS = 1 << 16
 
 
 def find_counted(names: Iterable[str]) -> list[CorpusFile]:
-    """Return the files of text or word counts that match names and globs. A file of word counts may have any extension."""
-    names = list(names)
+    """Return the files that match names and globs, also between commas. Files of word counts may have any extension."""
+    names = [part for name in names for part in ([name] if Path(name).exists() else name.split(","))]
     counts = [Path(name) for name in names if Path(name).is_file() and is_file_of_counts(name)]
     return [*counts, *find_files(name for name in names if Path(name) not in counts)]
 
@@ -71,6 +74,14 @@ def use_of_tokens(
                 counter.add(parts)
                 counter.add(others)
     return [counter.counts for counter in counters]
+
+
+def use_of_pieces(pieces: PieceFolder, lines: Iterable[str]) -> list[int]:
+    """Count how often each piece occurs in lines. Return the counts, indexed by id."""
+    use: Counter[int] = Counter()
+    for batch in in_batches(lines, _BATCH_CHARACTERS, len):
+        use.update(chain.from_iterable(pieces.encode_batch(batch)))
+    return [use[id] for id in range(1 + pieces.highest_id)]
 
 
 def document_parts(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,8 @@ from hf_sgpe.files.atomic import write_utf8
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.formats.tokenizer_files import TokenizerFiles, read_files, settings_of_class
 from hf_sgpe.kernels import tokenizers_library
-from hf_sgpe.vocabulary.byte_strings import SPACE_MARK
+from hf_sgpe.vocabulary.byte_strings import SPACE_MARK, byte_token
+from hf_sgpe.vocabulary.trimming import COMPACT, Trimming, surplus, with_note
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -109,13 +110,18 @@ class PieceFolder(TokenizerFiles):
         return found if isinstance(found, int) else None
 
     @property
+    def ids(self) -> set[int]:
+        """The ids of all tokens."""
+        return {*self.vocab.values(), *self.added.values()}
+
+    @property
     def vocab_size(self) -> int:
         """Number of tokens, including special tokens."""
-        return len({*self.vocab.values(), *self.added.values()})
+        return len(self.ids)
 
     @property
     def highest_id(self) -> int:
-        return max(*self.vocab.values(), *self.added.values())
+        return max(self.ids)
 
     @cached_property
     def backend(self) -> Tokenizer:
@@ -131,6 +137,9 @@ class PieceFolder(TokenizerFiles):
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """Return the ids of each text, without the special tokens of the template."""
         return [encoding.ids for encoding in self.backend.encode_batch(list(texts), add_special_tokens=False)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return str(self.backend.decode(list(ids), skip_special_tokens=False))
 
     def encode(self, text: str, *, add_special_tokens: bool = False, with_special: bool = False) -> list[int]:
         """Return the ids of a text.
@@ -193,6 +202,51 @@ class PieceFolder(TokenizerFiles):
             pieces = {id: piece for piece, id in self.vocab.items()}
             lines = (pieces.get(id, f"[unused {id}]") for id in range(max(pieces) + 1))
             write_utf8(directory / VOCABULARY_FILE, "".join(f"{line}\n" for line in lines))
+
+    def trimmed(
+        self, scripts: Iterable[str], *, ids: str, use: Sequence[int] | None, tokens: int | None = None
+    ) -> tuple[PieceFolder, Trimming[PieceFolder]]:
+        """Return a copy without the pieces that a corpus does not need or, with ``tokens``, needs least. See
+        `hf_sgpe.vocabulary.trimming.trimmed`, also for the arguments.
+
+        Special and added tokens stay, and so do single characters, because their text would become unknown. The score of
+        unknown text depends on the lowest score of a Unigram tokenizer, so a piece with this score stays, too.
+        """
+        what = f"{self.name} is a {self.kind} tokenizer"
+        if use is None or [*scripts]:
+            raise SGPEError(f"{what}, which cannot be trimmed by scripts: give --tokens and --for, or --unused-in")
+        if ids != COMPACT:
+            raise SGPEError(f"{what}, whose tokens always get new ids: give --ids {COMPACT}")
+        fixed = {*self.added.values(), self.unknown}
+        if self.kind == UNIGRAM:
+            scores = self.scores()
+            lowest = min(scores, key=scores.__getitem__)
+            fixed |= {self.vocab.get(piece) for piece in (lowest, *map(byte_token, range(256)))}
+        removable = {piece: id for piece, id in self.vocab.items() if len(piece.removeprefix("##")) > 1 and id not in fixed}
+        ranked = sorted(removable, key=lambda piece: (-use[removable[piece]], removable[piece]))
+        need = {piece: use[removable[piece]] for piece in ranked}
+        unused = surplus(need, self.vocab_size, tokens)
+        if not unused:
+            raise SGPEError("the corpus needs all tokens of the tokenizer: name a smaller corpus")
+        smaller, moved = self.without(unused)
+        note = {"scripts": [], "ids": COMPACT, "unused": len(unused), "tokens": tokens}
+        settings = {**smaller.settings, "sgpe": with_note(self.settings.get("sgpe") or {}, note, moved)}
+        smaller = replace(smaller, settings=settings)
+        return smaller, Trimming(self, smaller, (), moved, {}, len(unused), need)
+
+    def without(self, gone: Set[str]) -> tuple[PieceFolder, dict[int, int]]:
+        """Return a copy without some pieces, whose ids have no gaps, and the new id of each kept token, keyed by old id."""
+        model, vocab = self.content["model"], self.content["model"]["vocab"]
+        ids = enumerate(piece for piece, _ in vocab) if self.kind == UNIGRAM else map(reversed, vocab.items())
+        left = {*self.added.values(), *(id for id, piece in ids if piece not in gone)}
+        moved = {id: place for place, id in enumerate(sorted(left))}
+        if self.kind == UNIGRAM:
+            kept = [entry for entry in vocab if entry[0] not in gone]
+            model = {**model, "vocab": kept, "unk_id": moved.get(model.get("unk_id"))}
+        else:
+            model = {**model, "vocab": {piece: moved[id] for piece, id in vocab.items() if piece not in gone}}
+        smaller = self.with_ids(moved)
+        return replace(smaller, content={**smaller.content, "model": model}), moved
 
     def with_pieces(self, pieces: Mapping[str, float], note: Mapping[str, Any]) -> PieceFolder:
         """Return the tokenizer with additional pieces, which get the ids after the highest id.

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError, optional
 from hf_sgpe.files.atomic import write_utf8
-from hf_sgpe.files.json_files import optional_json
+from hf_sgpe.files.json_files import json_object, optional_json
 from hf_sgpe.files.unreadable import read_utf8
 from hf_sgpe.formats import loading, renumbering, sentencepiece_model, tokenizer_json
 from hf_sgpe.formats.gpt2_files import ROLES_FILE
@@ -19,6 +19,9 @@ from hf_sgpe.formats.tokenizer_classes import MODEL_FILE
 from hf_sgpe.formats.tokenizer_config import CONFIG_FILE, config_files
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, MORE_TEMPLATES, TOKENIZER_FILE
 from hf_sgpe.terminal.progress import without_remarks
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 GENERATION_FILE = "generation_config.json"
 # Files to copy unchanged. vocab.json, merges.txt and added_tokens.json describe the old vocabulary and are left out.
@@ -60,6 +63,24 @@ class TokenizerFiles:
         """Check that this tokenizer can be written into a folder (see `hf_sgpe.formats.tokenizer_json.check_folder`)."""
         has_template = CHAT_TEMPLATE_FILE in self.files or self.settings.get("chat_template") is not None
         tokenizer_json.check_folder(directory, with_chat_template=has_template)
+
+    def with_ids(self, ids: Mapping[int, int]) -> Self:
+        """Return a copy with new ids, keyed by old ids in ``ids``, in all files, but with the old vocabulary."""
+        files = dict(self.files)
+        if GENERATION_FILE in files:
+            where = f"{self.name}: {GENERATION_FILE}"
+            config = json_object(files[GENERATION_FILE], where)
+            try:
+                moved = renumbering.moved_config(config, ids)
+            except (TypeError, ValueError):
+                raise SGPEError(f"{where}: its lists of token ids are damaged") from None
+            files[GENERATION_FILE] = json.dumps(moved, ensure_ascii=False, indent=2) + "\n"
+        try:
+            content = renumbering.moved_content(self.content, ids)
+        except KeyError as error:
+            raise SGPEError(f"{self.name}: its post-processor has the id {error}, which no special token has") from None
+        settings = renumbering.moved_settings(self.settings, ids)
+        return replace(self, content=content, settings=settings, files=files, rows=None, model_ids=frozenset())
 
     def write(self, directory: Path, *, tokenizer_class: str | None = None) -> None:
         """Write all files into an existing folder, with settings in the form that every loader reads.

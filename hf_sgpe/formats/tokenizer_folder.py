@@ -7,7 +7,6 @@ text generation.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,12 +16,10 @@ from typing import Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.folder_contents import tokenizer_format
-from hf_sgpe.files.json_files import json_object
 from hf_sgpe.files.unreadable import read_data
 from hf_sgpe.formats import (
     loading,
     model_vocab,
-    renumbering,
     sentencepiece_extended,
     sentencepiece_json,
     sentencepiece_model,
@@ -30,7 +27,7 @@ from hf_sgpe.formats import (
 )
 from hf_sgpe.formats.pre_tokenizers import pre_tokenizer_of
 from hf_sgpe.formats.tokenizer_config import token_text
-from hf_sgpe.formats.tokenizer_files import GENERATION_FILE, TokenizerFiles, read_files, settings_of_class
+from hf_sgpe.formats.tokenizer_files import TokenizerFiles, read_files, settings_of_class
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, MORE_TEMPLATES
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.vocabulary.trimming import KEEP, Trimming, model_ids_in, rows_in, trimmed
@@ -112,38 +109,21 @@ class TokenizerFolder(TokenizerFiles):
         return replace(self, content=content, settings=settings, data=data, sentencepiece=sentencepiece)
 
     def trimmed(
-        self, scripts: Iterable[str], *, ids: str = KEEP, use: Sequence[int] | None = None
-    ) -> tuple[TokenizerFolder, Trimming]:
+        self, scripts: Iterable[str], *, ids: str = KEEP, use: Sequence[int] | None = None, tokens: int | None = None
+    ) -> tuple[TokenizerFolder, Trimming[TokenizerData]]:
         """Return a copy of the trimmed tokenizer (see `hf_sgpe.vocabulary.trimming.trimmed`), and what was removed."""
-        trimming = trimmed(self.data, scripts, ids=ids, rows=self.rows, model_ids=self.model_ids, use=use)
+        rows, model_ids = self.rows, self.model_ids
+        trimming = trimmed(self.data, scripts, ids=ids, rows=rows, model_ids=model_ids, use=use, tokens=tokens)
         if ids == KEEP:
             return replace(self.with_vocabulary_of(trimming.tokenizer), rows=rows_in(trimming.tokenizer.metadata)), trimming
-        return self._with_ids(trimming.ids).with_vocabulary_of(trimming.tokenizer), trimming
+        return self.with_ids(trimming.ids).with_vocabulary_of(trimming.tokenizer), trimming
 
-    def _with_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
-        """Return a copy with new ids, keyed by old ids in ``ids``, in all files, but with the old ``data``."""
+    def with_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
         taken = self.data.ids
         for id in sorted(self.model_ids):
             if id >= 0 and id not in taken:
                 raise SGPEError(f"{self.name}: config.json names the id {id}, but this id has no token: use --ids keep")
-        files = dict(self.files)
-        if GENERATION_FILE in files:
-            where = f"{self.name}: {GENERATION_FILE}"
-            config = json_object(files[GENERATION_FILE], where)
-            try:
-                moved = renumbering.moved_config(config, ids)
-            except (TypeError, ValueError):
-                raise SGPEError(f"{where}: its lists of token ids are damaged") from None
-            files[GENERATION_FILE] = json.dumps(moved, ensure_ascii=False, indent=2) + "\n"
-        return replace(
-            self,
-            content=renumbering.moved_content(self.content, ids),
-            settings=renumbering.moved_settings(self.settings, ids),
-            files=files,
-            sentencepiece=self._sentencepiece_by(sentencepiece_extended.renumbered, ids),
-            rows=None,
-            model_ids=frozenset(),
-        )
+        return replace(super().with_ids(ids), sentencepiece=self._sentencepiece_by(sentencepiece_extended.renumbered, ids))
 
     def _sentencepiece_by(self, change: Callable[[bytes, Path, Any], bytes], new: Any) -> bytes | None:
         """Return ``tokenizer.model`` after a change of `hf_sgpe.formats.sentencepiece_extended`. Return None if there is no

@@ -6,7 +6,8 @@ the token have the same order. So these merges can be found by encoding the byte
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 
 from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
@@ -47,6 +48,25 @@ class TokenParts:
                 needed.add(token)
                 waiting += self.of(token) or ()
         return needed
+
+    def need(self, use: Mapping[bytes, int]) -> dict[bytes, int]:
+        """Return how often a text needs each token, the most needed token first. A part is never after a token that is built
+        from it.
+
+        The need is the number of uses of the token and of all tokens that are built from it. BPE applies the last merge of
+        the token as often, so the text gets this number of tokens more if the token is removed.
+
+        Args:
+            use: Number of occurrences of tokens in the text.
+        """
+        need, parts = Counter(use), {token: self.of(token) or () for token in sorted(self._vocab, key=len)}
+        for token in reversed(parts):
+            for part in parts[token]:
+                need[part] += need[token]
+        latest: dict[bytes, int] = {}  # the highest id of a token and its parts
+        for token, two in parts.items():
+            latest[token] = max([self._vocab[token], *map(latest.__getitem__, two)])
+        return {token: need[token] for token in sorted(parts, key=lambda token: (-need[token], latest[token]))}
 
 
 def without_tokens(data: TokenizerData, gone: Set[bytes]) -> TokenizerData:

@@ -1,5 +1,5 @@
-"""Trimming: removal of the tokens of some scripts, or of the tokens that a corpus does not need. Text without these scripts,
-or the text of the corpus, is encoded as before.
+"""Trimming: removal of the tokens of some scripts, or of the tokens that a corpus does not need or needs least. Text without
+these scripts, or text that needs no removed token, is encoded as before.
 
 A dropped character is a character of a script whose tokens are removed. BPE applies a merge only where the bytes of both of
 its tokens are adjacent. So a merge whose result has a dropped character never applies to text without dropped characters. A
@@ -16,9 +16,9 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
@@ -36,25 +36,29 @@ PARTS = "parts of characters"
 _EMOJI = "emoji"
 # Number of scripts that a message names.
 _NAMED = 3
+_Base = TypeVar("_Base")
+_Token = TypeVar("_Token")
 
 
 @dataclass(frozen=True)
-class Trimming:
+class Trimming(Generic[_Base]):
     """The result of trimming: the tokenizer before (``base``) and after, and what was dropped.
 
     Attributes:
         scripts: Names of the dropped scripts.
         ids: The new id of each kept token, keyed by old id.
         dropped: Number of dropped tokens, keyed by script or `PARTS`, in descending order.
-        unused: Number of tokens that were dropped because a corpus does not need them.
+        unused: Number of tokens that were dropped because a corpus does not need them, or needs them least.
+        need: How often the corpus needs each token that can be dropped for this reason, the most needed first.
     """
 
-    base: TokenizerData
-    tokenizer: TokenizerData
+    base: _Base
+    tokenizer: _Base
     scripts: tuple[str, ...]
     ids: Mapping[int, int]
     dropped: Mapping[str, int]
     unused: int = 0
+    need: Mapping[Any, int] = field(default_factory=dict)
 
     def runs_of_ids(self) -> list[list[int]]:
         """Return the runs of consecutive old ids, each as its first id, its last id, and the new id of the first."""
@@ -69,12 +73,13 @@ def trimmed(
     rows: int | None = None,
     model_ids: Iterable[int] = (),
     use: Sequence[int] | None = None,
-) -> Trimming:
+    tokens: int | None = None,
+) -> Trimming[TokenizerData]:
     """Remove the tokens that occur only in text with characters of some scripts, and the merges that make or use these
-    tokens. With ``use``, also remove the tokens that a corpus does not need.
+    tokens. With ``use``, also remove the tokens that a corpus does not need or, with ``tokens``, needs least.
 
-    Tokens of single bytes, special tokens and added tokens stay. Text with characters of the scripts is encoded with the
-    remaining tokens, down to bytes.
+    Tokens of single bytes, special tokens and added tokens stay, and if there are no tokens for bytes, so do those of single
+    characters. Text with characters of the scripts is encoded with the remaining tokens, down to bytes.
 
     Args:
         scripts: Names of the scripts to drop, such as the result of `scripts_except`.
@@ -84,22 +89,23 @@ def trimmed(
         model_ids: Ids that the model uses, such as the ids in its configuration. With ``ids="keep"``, they are saved, so
             that an extension does not reuse them.
         use: Number of occurrences of each id in a corpus (`hf_sgpe.evaluation.token_use`); None without a corpus.
+        tokens: Number of tokens that stay.
     """
     if ids not in IDS:
         raise SGPEError(f"unknown value of ids {ids!r}: choose from {', '.join(IDS)}")
-    if base.by_characters and not base.byte_tokens:
-        raise SGPEError(
-            "the tokenizer has no tokens for bytes, so it would lose the text of the dropped tokens: trim another tokenizer"
-        )
     names = resolve_scripts(scripts)
     confinement = confined_to(names, base.normalization)
-    fixed = {*base.added_ids.values()}
-    removable = {token for token, id in base.vocab.items() if id not in fixed and (base.by_characters or len(token) > 1)}
+    fixed = {*base.added_ids.values(), base.unknown_id}
+    lengths = {token: len(token.decode() if base.by_characters else token) for token in base.vocab}
+    least = 0 if base.byte_tokens else 1  # without tokens for bytes, single characters stay
+    removable = {token for token, id in base.vocab.items() if id not in fixed and lengths[token] > least}
     gone = {token for token in removable if confinement.holds(token)}
-    unused: set[bytes] = set()
+    need: dict[bytes, int] = {}
     if use is not None:
-        used = (token for token, id in base.vocab.items() if id < len(use) and use[id] and token not in gone)
-        unused = removable - gone - TokenParts(base).needed_by(used)
+        used = {token: use[id] for token, id in base.vocab.items() if id < len(use) and token not in gone}
+        others = removable - gone
+        need = {token: times for token, times in TokenParts(base).need(used).items() if token in others}
+    unused = surplus(need, len(base.ids) - len(gone), tokens)
     if not gone and not unused:
         if use is not None:
             raise SGPEError("the corpus needs all tokens of the tokenizer: name a smaller corpus, or scripts to drop")
@@ -109,7 +115,7 @@ def trimmed(
     left = sorted(smaller.ids)
     moved = dict(zip(left, range(len(left)) if ids == COMPACT else left, strict=True))
     model = {"rows": rows or base.rows_needed, "model_ids": sorted(model_ids)} if ids == KEEP else {}
-    by_use = {} if use is None else {"unused": len(unused)}
+    by_use = {"unused": len(unused), "tokens": tokens} if use is not None else {}
     tokenizer = replace(
         smaller,
         vocab={token: moved[id] for token, id in smaller.vocab.items()},
@@ -117,10 +123,29 @@ def trimmed(
         unmade_tokens={text: moved[id] for text, id in base.unmade_tokens.items()},
         special_tokens={text: moved[id] for text, id in base.special_tokens.items()},
         added_tokens={text: moved[id] for text, id in base.added_tokens.items()},
-        metadata=_metadata(base, {"scripts": list(names), "ids": ids, **model, **by_use}, moved),
+        metadata=with_note(base.metadata, {"scripts": list(names), "ids": ids, **model, **by_use}, moved),
     )
     check_trimmed(base, tokenizer, names, moved, unused)
-    return Trimming(base, tokenizer, names, moved, _by_script(gone, names), len(unused))
+    return Trimming(base, tokenizer, names, moved, _by_script(gone, names), len(unused), need)
+
+
+def surplus(need: Mapping[_Token, int], size: int, tokens: int | None) -> set[_Token]:
+    """Return the tokens to remove from a tokenizer with ``size`` tokens: those that a corpus does not need or, if the number
+    of ``tokens`` that stay is given, those that it needs least.
+
+    Args:
+        need: How often the corpus needs each token that can be removed, the most needed first.
+    """
+    if tokens is None:
+        return {token for token, times in need.items() if not times}
+    fixed = size - len(need)
+    if tokens < fixed:
+        raise SGPEError(
+            f"{fixed:,} tokens always stay (special tokens, bytes or single characters): give --tokens {fixed} or more"
+        )
+    if tokens >= size:
+        raise SGPEError(f"all {size:,} tokens would stay: give a smaller number with --tokens")
+    return set([*need][tokens - fixed :])
 
 
 def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:
@@ -225,12 +250,13 @@ def model_ids_in(metadata: Mapping[str, Any]) -> list[int]:
     return list((metadata.get("trimmed") or [{}])[-1].get("model_ids", ()))
 
 
-def _metadata(base: TokenizerData, note: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str, Any]:
+def with_note(metadata: Mapping[str, Any], note: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str, Any]:
     """Return the metadata of a trimmed tokenizer, with new ids in the records of earlier extensions."""
-    notes = {"trimmed": [*base.metadata.get("trimmed", ()), note]}
-    if extensions := base.metadata.get("extensions"):
+    known = {name: value for name, value in note.items() if value is not None}
+    notes = {"trimmed": [*metadata.get("trimmed", ()), known]}
+    if extensions := metadata.get("extensions"):
         notes["extensions"] = [{**one, "new_ids": _moved_runs(one.get("new_ids", ()), moved)} for one in extensions]
-    return {**base.metadata, **notes}
+    return {**metadata, **notes}
 
 
 def _moved_runs(ranges: Iterable[Iterable[int]], moved: Mapping[int, int]) -> list[list[int]]:

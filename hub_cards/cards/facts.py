@@ -244,7 +244,8 @@ def _scripts_of(note: Mapping[str, Any]) -> str:
 
 def _trimmed(note: Mapping[str, Any]) -> str:
     scripts = f"the tokens of {names_of(map(str.title, note['scripts']))}" if note["scripts"] else ""
-    unused = f"{note['unused']:,} tokens that a corpus does not need" if note.get("unused") else ""
+    how = "needs least" if "tokens" in note else "does not need"
+    unused = f"{note['unused']:,} tokens that a corpus {how}" if note.get("unused") else ""
     return f"without {listed(filter(None, (scripts, unused)))}"
 
 

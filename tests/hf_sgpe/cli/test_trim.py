@@ -160,6 +160,54 @@ def test_trim_by_word_counts(bases, texts, tmp_path):
     assert health[0].replace(str(counts), str(unnamed)) == health[1]
 
 
+@pytest.mark.parametrize("scripts", [(), ("--drop-script", "cyrillic")], ids=len)
+@pytest.mark.parametrize("name", ["bytes", "characters"])
+def test_trim_to_a_number_of_tokens(bases, texts, tmp_path, name, scripts):
+    base, out, corpus = bases / name, tmp_path / "out", f"{bases / 'en.txt'},{bases / 'ru.txt'}"
+    (tmp_path / "si.txt").write_text(texts["si.txt"][:2000], encoding="utf-8", newline="\n")
+    options = (*scripts, "--tokens", 600, "--for", corpus, "--ids", "compact", "--out", out)
+    done = hf_sgpe("trim", base, *options)
+    before, after = (BPETokenizer.from_pretrained(folder) for folder in (base, out))
+    assert len(after) == 600
+    assert set(after.data.ids) == set(range(600))
+    lines = [line for text in (texts["en.txt"], OTHER) for line in text.splitlines() if line.strip()]
+    runs = json.loads((out / "ids.json").read_text())["runs"]
+    moved = {old: old - first + new for first, last, new in runs for old in range(first, last + 1)}
+    same = 0
+    for line in lines:
+        old, new = before.encode(line), after.encode(line)
+        assert after.decode(new) == line
+        if all(id in moved for id in old):
+            same += 1
+            assert new == [moved[id] for id in old]
+    assert 0 < same < len(lines)
+    if not scripts:
+        assert f": {same:,} of {len(lines):,} lines of {corpus} keep their tokens; tokens per word" in done.stdout.replace(
+            ". ", ": "
+        )
+    facts = json.loads(hf_sgpe("trim", base, *options, "--overwrite", "--json", "--eval", tmp_path / "si.txt").stdout)
+    assert [size["tokens"] for size in facts["sizes"]][:1] == [len(before)]
+    assert 600 in [size["tokens"] for size in facts["sizes"]]
+    costs = [size["tokens_per_word"] for size in facts["sizes"]]
+    assert costs == sorted(costs)
+    [evaluated] = facts["eval"].values()
+    assert evaluated["decoded_lines"] == evaluated["kept_lines"] + evaluated["other_lines"]
+    shown = json.loads(hf_sgpe("info", out, "--json").stdout)
+    assert shown["unused tokens removed"] == facts["unused"]["tokens"]
+
+
+def test_a_number_of_tokens_by_word_counts(bases, tmp_path):
+    counts = tmp_path / "en.parquet"
+    hf_sgpe("count", bases / "en.txt", "--recipe", "bpe", "--pattern", "gpt2", "--out", counts)
+    done = hf_sgpe("trim", bases / "bytes", "--tokens", 400, "--for", counts, "--out", tmp_path / "out")
+    assert "keep their tokens" not in done.stdout
+    assert "tokens per" not in done.stdout
+    done = hf_sgpe(
+        *("trim", bases / "bytes", "--tokens", 400, "--for", counts, "--eval", bases / "en.txt"), "--out", tmp_path / "2"
+    )
+    assert re.search(r"^ *400 +[\d.]+ +[\d.]+%$", done.stdout, re.MULTILINE)
+
+
 @pytest.mark.parametrize("name", ["bytes", "characters"])
 def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
     base, small, out, at_once = bases / name, tmp_path / "small", tmp_path / "out", tmp_path / "at-once"
@@ -184,7 +232,18 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", "--keep-script, or text"),
+        ("", "--keep-script, text with --unused-in, or a number of tokens with --tokens and text with --for"),
+        ("--tokens 500", "give the number of tokens with --tokens and text with --for, or only text with --unused-in"),
+        ("--for empty.txt", "give the number of tokens with --tokens and text with --for"),
+        ("--tokens 500 --for blank.txt --unused-in blank.txt", "or only text with --unused-in"),
+        ("--tokens 500 --for blank.txt", "--for blank.txt: there is no text"),
+        ("--tokens 500 --for blank.txt,nowhere.txt", "nowhere.txt"),
+        ("--tokens 900 --for ru.txt", "all 900 tokens would stay: give a smaller number with --tokens"),
+        (
+            "--tokens 256 --for ru.txt",
+            "257 tokens always stay (special tokens, bytes or single characters): give --tokens 257 or",
+        ),
+        ("--tokens x --for ru.txt", "--tokens"),
         ("--unused-in empty.txt", "--unused-in empty.txt: there is no text"),
         ("--drop-script cyrillic --eval empty.txt", "there is no text to compare"),
         ("--unused-in blank.txt", "--unused-in blank.txt: there is no text"),
@@ -199,6 +258,7 @@ def test_a_language_at_the_same_size(bases, texts, tmp_path, name):
 def test_bad_input_is_one_line(workplace, bases, refuses, arguments, message):
     (workplace / "bytes").symlink_to(bases / "bytes")
     (workplace / "blank.txt").write_text("\n \n\n")
+    (workplace / "ru.txt").symlink_to(bases / "ru.txt")
     refuses(f"trim bytes {arguments} {'' if '--out' in arguments else '--out new'}", re.escape(message))
 
 

@@ -53,9 +53,28 @@ def kind(request):
     return request.param
 
 
-def test_a_tokenizer_that_would_lose_text_is_refused():
-    with pytest.raises(SGPEError, match="no tokens for bytes"):
-        trimming_of("unknown, fused", "keep")
+def test_without_tokens_for_bytes_characters_stay():
+    for trimming in (trimming_of("unknown, fused", "compact"), by_use_of("unknown, fused", "the low")):
+        old, new = BPETokenizer.of(trimming.base), BPETokenizer.of(trimming.tokenizer)
+        assert {token for token in trimming.base.vocab if len(token.decode()) == 1} <= trimming.tokenizer.vocab.keys()
+        assert len(new) < len(old)
+        for text in (*TEXTS, "ꯀ x ꯀ"):
+            assert new.decode(new.encode(text)) == old.decode(old.encode(text))
+
+
+@given(text=strings, tokens=st.integers(300, 440))
+def test_a_tokenizer_of_any_size_keeps_the_tokens_of_text_that_needs_no_other(text, tokens):
+    for kind in ("gpt2", "unknown, fused"):
+        base = base_of(kind)
+        size = len(base.ids) - (460 - tokens) // 4
+        use = np.bincount(BPETokenizer.of(base).encode(" ".join(TEXTS)), minlength=1 + base.highest_id)
+        trimming = trimmed(base, (), ids="compact", use=use.tolist(), tokens=size)
+        assert len(trimming.ids) == trimming.tokenizer.vocab_size == size
+        old, new = BPETokenizer.of(base), BPETokenizer.of(trimming.tokenizer)
+        moved = [trimming.ids.get(id) for id in old.encode(text)]
+        assert new.encode(text) == moved or None in moved
+        needs = [trimming.need[token] for token in trimming.need if token in trimming.tokenizer.vocab]
+        assert min(needs) >= max(trimming.need[token] for token in trimming.need if token not in trimming.tokenizer.vocab)
 
 
 @pytest.mark.one_in(3)
