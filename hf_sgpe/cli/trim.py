@@ -101,13 +101,13 @@ def trim(given: _TrimOptions, as_json: Json = False) -> None:
     if results and not as_json and not is_quiet():
         _print_results(results, by_use=bool(by_use))
     if result.sizes and not as_json and not is_quiet():
-        _print_sizes(result.sizes)
+        _print_sizes(result.sizes, "held-out text" if results else "the corpus")
 
 
-def _print_sizes(sizes: Mapping[int, TrimmedText]) -> None:
+def _print_sizes(sizes: Mapping[int, TrimmedText], text: str) -> None:
     [unit, *_] = next(iter(sizes.values())).cost
     rows = [[f"{size:,}", f"{one.cost[2]:.3f}", f"{one.changed:.1%}"] for size, one in sizes.items()]
-    print_table(["tokens", f"tokens per {unit}", "lines that change"], rows, texts=0)
+    print_table(["tokens", f"tokens per {unit} of {text}", "lines that change"], rows, texts=0)
 
 
 def _dropped(trimming: Trimming[Any], tokens: int | None) -> str:

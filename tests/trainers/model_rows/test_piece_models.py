@@ -16,7 +16,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSeq2SeqLM,
 
 from hf_sgpe.formats.piece_folder import PieceFolder  # noqa: E402
 from hf_sgpe.weights.model_loading import load_tokenizer  # noqa: E402
-from trainers import extend  # noqa: E402
+from trainers import extend, trim  # noqa: E402
 from trainers.model_rows.distillation import Distillation, choose_snippets  # noqa: E402
 from trainers.model_rows.embedding_rows import map_rows  # noqa: E402
 from trainers.model_rows.token_tables import extended_ids  # noqa: E402
@@ -223,10 +223,16 @@ def test_the_whole_folder_of_a_model_is_pushed(bases, extended, tmp_path, here):
     assert "tokenizer.json" in {file["path"] for file in json.loads(other.stdout)["files"]}
 
 
-def test_the_class_of_a_translation_model_keeps_its_languages(sample, sinhala_file, tmp_path):
-    base, grown, out = tmp_path / "base", tmp_path / "grown", tmp_path / "out"
+@pytest.fixture(scope="module")
+def nllb(sample, tmp_path_factory):
+    """A translation model with NLLB's class of tokenizers, which has language codes and an unknown token."""
+    base = tmp_path_factory.mktemp("nllb") / "base"
     lines = [*sample["en"].splitlines(), *sample["hi"].splitlines()]
-    translation_folder(lines, base)
+    return translation_folder(lines, base)
+
+
+def test_the_class_of_a_translation_model_keeps_its_languages(nllb, sample, sinhala_file, tmp_path):
+    base, grown, out, lines = nllb, tmp_path / "grown", tmp_path / "out", sample["en"].splitlines()
     old = AutoTokenizer.from_pretrained(base)
     done = hf_sgpe("extend", base, sinhala_file, "--script", "si", "--new-tokens", 500, "--out", grown)
     assert "AutoTokenizer loads the tokenizer as NllbTokenizer, with the same ids" in done.stdout
@@ -243,3 +249,54 @@ def test_the_class_of_a_translation_model_keeps_its_languages(sample, sinhala_fi
     assert new(lines[0])["input_ids"][0] == old.convert_tokens_to_ids("hin_Deva")
     assert new.convert_tokens_to_ids("sin_Sinh") == old.convert_tokens_to_ids("sin_Sinh")
     assert new("ලංකාව")["input_ids"] != old("ලංකාව")["input_ids"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_is_trimmed_to_a_size_gives_the_same_results_for_text_that_keeps_its_tokens(
+    kind, bases, tmp_path, sample
+):
+    (tmp_path / "en.txt").write_text(sample["en"], encoding="utf-8")
+    small = trim(bases[kind], tmp_path / "small", tokens=350, needed_for=[tmp_path / "en.txt"])
+    done = transplant(bases[kind], tmp_path / "small", tmp_path / "out")
+    ids = small.trimming.ids
+    assert done.row_map.kept == {new: old for old, new in ids.items()}
+    assert (done.row_map.rows, done.row_map.new) == (350, [])
+    config = json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))
+    assert (config["vocab_size"], config["pad_token_id"]) == (350, 1 if kind == "Unigram" else 0)
+    old, new = (AutoModelForMaskedLM.from_pretrained(folder).eval() for folder in (bases[kind], tmp_path / "out"))
+    before, after = (AutoTokenizer.from_pretrained(folder) for folder in (bases[kind], tmp_path / "out"))
+    same = 0
+    for line in (*sample["en"].splitlines()[:40], f"a {before.mask_token} e", "..."):
+        given, moved = (one(line, truncation=True, max_length=60)["input_ids"] for one in (before, after))
+        if [ids.get(id) for id in given] == moved:
+            same += 1
+            with torch.no_grad():
+                ours, theirs = (
+                    model(torch.tensor([row]), output_hidden_states=True) for model, row in ((old, given), (new, moved))
+                )
+            assert torch.equal(ours.hidden_states[-1], theirs.hidden_states[-1])
+            assert torch.allclose(ours.logits[..., [*ids]], theirs.logits, rtol=0, atol=1e-5)
+    assert same >= 3
+    assert after.mask_token_id == ids[before.mask_token_id]
+
+
+def test_a_translation_model_is_trimmed_to_a_size(nllb, sample, tmp_path):
+    (tmp_path / "en.txt").write_text(sample["en"], encoding="utf-8")
+    small, out = tmp_path / "small", tmp_path / "out"
+    size = len(AutoTokenizer.from_pretrained(nllb)) - 60
+    done = hf_sgpe("trim", nllb, "--tokens", size, "--for", tmp_path / "en.txt", "--ids", "compact", "--out", small)
+    assert "AutoTokenizer loads the tokenizer as NllbTokenizer, with the same ids" in done.stdout
+    transplant(nllb, small, out)
+    old, new = (transformers.NllbTokenizer.from_pretrained(folder, src_lang="hin_Deva") for folder in (nllb, out))
+    assert len(new) == size
+    runs = json.loads((small / "ids.json").read_text())["runs"]
+    ids = {old: old - first + new for first, last, new in runs for old in range(first, last + 1)}
+    before, after = (AutoModelForSeq2SeqLM.from_pretrained(folder) for folder in (nllb, out))
+    assert torch.equal(after.get_input_embeddings().weight, before.get_input_embeddings().weight[[*ids]])
+    assert new.convert_tokens_to_ids("sin_Sinh") == ids[old.convert_tokens_to_ids("sin_Sinh")]
+    lines = [line for line in sample["en"].splitlines() if all(id in ids for id in old(line)["input_ids"])]
+    assert len(lines) > 10
+    for line in lines:
+        assert new(line)["input_ids"] == [ids[id] for id in old(line)["input_ids"]]
+    characters = {token for token in old.get_vocab() if len(token) == 1}
+    assert characters <= new.get_vocab().keys()
