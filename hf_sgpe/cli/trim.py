@@ -84,6 +84,7 @@ def trim(given: _TrimOptions, as_json: Json = False) -> None:
         "ids": result.ids,
         "rows": {"before": rows_before, "after": rows_after},
         "parameters_saved": saved,
+        "for": result.kept.to_dict() if result.kept else None,
         "eval": results,
         "sizes": [{"tokens": size, **compared.to_dict()} for size, compared in result.sizes.items()],
     }
@@ -127,9 +128,7 @@ def _promise(result: Trimmed, corpus: list[str]) -> str:
     text = f"The text of {', '.join(corpus)}{without} keeps its tokens ({result.compared:,} compared). "
     if (kept := result.kept) is not None:
         unit, before, after = kept.cost
-        text = (
-            f"{kept.same_lines:,} of {kept.kept_lines:,} compared lines of {', '.join(corpus)}{without} keep their tokens; "
-        )
+        text = f"{kept.same_lines:,} of {kept.kept_lines:,} compared lines{without} keep their tokens; "
         text += f"tokens per {unit} {before:.3f} → {after:.3f}. "
     return f"{text if kept or result.compared else ''}Other text may get smaller tokens: --eval measures how often."
 

@@ -119,8 +119,8 @@ def health_of(
     added = set(data.added_ids.values())
     ordinary = {id: token for id, token in data.bytes_by_id().items() if id not in added}
     used = {id for id in np.flatnonzero(use).tolist() if id in ordinary}
-    needed = TokenParts(data).needed_by(ordinary[id] for id in used if data.vocab.get(ordinary[id]) == id)
-    steps = {data.vocab[token] for token in needed}.difference(used, added)
+    need = TokenParts(data).need({ordinary[id]: 1 for id in used if data.vocab.get(ordinary[id]) == id})
+    steps = {data.vocab[token] for token, times in need.items() if times}.difference(used, added)
     return VocabularyHealth(
         len(ordinary),
         len(added),

@@ -7,7 +7,7 @@ the token have the same order. So these merges can be found by encoding the byte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
@@ -32,23 +32,6 @@ class TokenParts:
             return None
         return self._tokens[last[0]], self._tokens[last[1]]
 
-    def needed_by(self, tokens: Iterable[bytes]) -> set[bytes]:
-        """Return the given tokens and all tokens from which they are built, directly or indirectly.
-
-        >>> from hf_sgpe import BPETokenizer
-        >>> parts = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data)
-        >>> sorted(parts.needed_by([b"low"]))
-        [b'l', b'lo', b'low', b'o', b'w']
-        """
-        needed: set[bytes] = set()
-        waiting = list(tokens)
-        while waiting:
-            token = waiting.pop()
-            if token not in needed:
-                needed.add(token)
-                waiting += self.of(token) or ()
-        return needed
-
     def need(self, use: Mapping[bytes, int]) -> dict[bytes, int]:
         """Return how often a text needs each token, the most needed token first. A part is never after a token that is built
         from it.
@@ -58,6 +41,11 @@ class TokenParts:
 
         Args:
             use: Number of occurrences of tokens in the text.
+
+        >>> from hf_sgpe import BPETokenizer
+        >>> need = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data).need({b"low": 2, b"l": 1})
+        >>> [(token, times) for token, times in need.items() if times]
+        [(b'l', 3), (b'o', 2), (b'w', 2), (b'lo', 2), (b'low', 2)]
         """
         need, parts = Counter(use), {token: self.of(token) or () for token in sorted(self._vocab, key=len)}
         for token in reversed(parts):

@@ -111,12 +111,13 @@ def test_the_report_counts_lines_and_compares_sizes(base, small, size, out, tmp_
     assert 0 < same < len(corpus)
     words = sum(len(line.split()) for line in corpus)
     before, after = (sum(map(len, ids)) / words for ids in (old, new))
-    assert f"{same:,} of {len(corpus):,} compared lines of {base / 'corpus.txt'} keep their tokens" in done.stdout
+    assert f"{same:,} of {len(corpus):,} compared lines keep their tokens" in done.stdout
     assert f"tokens per word {before:.3f} → {after:.3f}. " in done.stdout
     assert re.search(rf"^ *{small.base.vocab_size:,} +{before:.3f} +0.0%$", done.stdout, re.MULTILINE)
     assert re.search(rf"^ *{size:,} +{after:.3f} +{1 - same / len(corpus):.1%}$", done.stdout, re.MULTILINE)
     assert "AutoTokenizer loads the tokenizer as " in done.stdout
     facts = json.loads(hf_sgpe("trim", base, *options, "--overwrite", "--json", "--eval", base / "rest.txt").stdout)
+    assert (facts["for"]["same_lines"], facts["for"]["kept_lines"]) == (same, len(corpus))
     assert facts["tokens"] == {"before": small.base.vocab_size, "after": size}
     [rest] = small.results.values()
     assert facts["eval"] == {str(base / "rest.txt"): json.loads(json.dumps(rest.to_dict()))}

@@ -182,9 +182,8 @@ def test_trim_to_a_number_of_tokens(bases, texts, tmp_path, name, scripts):
             assert new == [moved[id] for id in old]
     assert 0 < same < len(lines)
     if not scripts:
-        assert (
-            f": {same:,} of {len(lines):,} compared lines of {corpus} keep their tokens; tokens per word"
-            in done.stdout.replace(". ", ": ")
+        assert f": {same:,} of {len(lines):,} compared lines keep their tokens; tokens per word" in done.stdout.replace(
+            ". ", ": "
         )
     facts = json.loads(hf_sgpe("trim", base, *options, "--overwrite", "--json", "--eval", tmp_path / "si.txt").stdout)
     assert [size["tokens"] for size in facts["sizes"]][:1] == [len(before)]

@@ -1,3 +1,4 @@
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -35,11 +36,22 @@ def test_a_text_needs_only_its_tokens_and_what_they_are_built_from(kind, text):
     base = base_of(kind)
     tokens = {id: token for token, id in base.vocab.items()}
     ids = BPETokenizer.of(base).encode(text)
-    needed = parts_of(kind).needed_by(tokens[id] for id in ids if id in tokens)
-    first = {token for token in base.vocab if len(token if not base.by_characters else token.decode()) == 1}
+    need = parts_of(kind).need(Counter(tokens[id] for id in ids if id in tokens))
+    needed = {token for token, times in need.items() if times}
+    first = {token for token in base.vocab if _length(token, base) == 1}
     small = without_tokens(base, base.vocab.keys() - needed - first)
     assert BPETokenizer.of(small).encode(text) == ids
     assert small.vocab.keys() == needed | first
+    ranked = [*need]
+    for place, token in enumerate(ranked):
+        assert set(parts_of(kind).of(token) or ()) <= set(ranked[:place])
+    assert [*need.values()] == sorted(need.values(), reverse=True)
+    joined = sum(times for token, times in need.items() if parts_of(kind).of(token))
+    assert joined == sum(_length(tokens[id], base) - 1 for id in ids if id in tokens)
+
+
+def _length(token, base):
+    return len(token.decode() if base.by_characters else token)
 
 
 def test_the_parts_of_a_token_are_those_of_the_last_merge(kind):
