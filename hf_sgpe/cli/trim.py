@@ -38,7 +38,7 @@ class _TrimOptions:
     )
     tokens: int | None = option(
         "Number of tokens to keep: those that the text of --for needs most. Special tokens, added tokens and bytes always "
-        "stay. Without tokens for bytes, so do single characters."
+        "stay. In Unigram and WordPiece, and in BPE without tokens for bytes, so do single characters."
     )
     needed_for: list[str] = option_list(
         "Text, or word counts of hf-sgpe count, for --tokens: files, folders or globs (repeatable or comma-separated).",
@@ -57,7 +57,10 @@ class _TrimOptions:
     text_field: str = text_field_option()
 
 
-@command(epilog="Example: hf-sgpe trim google/gemma-3-270m --keep-script latin,devanagari --ids compact --out gemma-small")
+@command(
+    epilog="Examples: hf-sgpe trim google/gemma-3-270m --keep-script latin,devanagari --ids compact --out gemma-small, "
+    "hf-sgpe trim FacebookAI/xlm-roberta-base --tokens 32768 --for si.txt,en.txt --out xlmr-small"
+)
 def trim(given: _TrimOptions, as_json: Json = False) -> None:
     """Remove the tokens of scripts that a model does not need. Text in other scripts keeps its tokens. Text in the removed
     scripts can still be encoded, but with smaller tokens or bytes. With --unused-in, also remove the tokens that a corpus
