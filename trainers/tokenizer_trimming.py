@@ -16,14 +16,13 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.piece_checks import written_class
 from hf_sgpe.evaluation.runtimes import sample_lines, warn_of_class
 from hf_sgpe.evaluation.token_use import find_counted, holds_text, use_of_pieces, use_of_tokens
-from hf_sgpe.evaluation.trimmed_text import TrimmedText, check_corpus, compare_sizes, compare_trimmed
+from hf_sgpe.evaluation.trimmed_text import TrimmedText, check_corpus, codec_of, compare_sizes, compare_trimmed
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.formats.folder_of_any_kind import read_folder
 from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.formats.tokenizer_files import TokenizerFiles
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.vocabulary.trimming import COMPACT, KEEP, Trimming, confined_to, scripts_except
 from trainers.counting.parallel_counting import reading_bar
@@ -126,7 +125,7 @@ def trim(
             (temporary / MAP_FILE).write_text(json.dumps(moved) + "\n", encoding="utf-8", newline="\n")
         loaded = ""
         if smaller.keeps_class:
-            encoder = smaller if isinstance(smaller, PieceFolder) else make_codec(smaller.data)
+            encoder = codec_of(trimming.tokenizer)
             loaded = written_class(smaller, encoder.encode_batch, temporary, [*sample_lines(), *sample])
     return Trimmed(folder, smaller, trimming, ids, compared, kept, results, sizes, loaded)
 

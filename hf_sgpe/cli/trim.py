@@ -129,7 +129,8 @@ def _promise(result: Trimmed, corpus: list[str]) -> str:
         return "Text without a character of these scripts keeps its tokens."
     without = " without a character of these scripts" if result.trimming.scripts else ""
     text = f"The text of {', '.join(corpus)}{without} keeps its tokens ({result.compared:,} compared). "
-    if (kept := result.kept) is not None:
+    kept = result.kept
+    if kept is not None:
         unit, before, after = kept.cost
         text = f"{kept.same_lines:,} of {kept.kept_lines:,} compared lines{without} keep their tokens; "
         text += f"tokens per {unit} {before:.3f} → {after:.3f}. "

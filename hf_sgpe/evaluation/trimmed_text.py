@@ -75,7 +75,7 @@ def compare_trimmed(trimming: Trimming[Any], lines: Iterable[str]) -> TrimmedTex
     """
     base = trimming.base
     points = confined_to(trimming.scripts, base.normalization).points if trimming.scripts else ()
-    old, new = _codec_of(base), _codec_of(trimming.tokenizer)
+    old, new = codec_of(base), codec_of(trimming.tokenizer)
     unsure = base.unknown if isinstance(base, PieceFolder) and base.kind == WORDPIECE else None
     result = TrimmedText()
     for batch in in_batches((line for line in lines if line.strip()), _LINES, lambda line: 1):
@@ -125,7 +125,8 @@ def _without(trimming: Trimming[Any], gone: set[Any]) -> Trimming[Any]:
     return replace(trimming, tokenizer=data, ids={id: id for id in data.ids})
 
 
-def _codec_of(tokenizer: TokenizerData | PieceFolder) -> Codec | PieceFolder:
+def codec_of(tokenizer: TokenizerData | PieceFolder) -> Codec | PieceFolder:
+    """Return an object that encodes and decodes texts with the tokenizer."""
     return tokenizer if isinstance(tokenizer, PieceFolder) else make_codec(tokenizer)
 
 

@@ -95,10 +95,7 @@ def trimmed(
         raise SGPEError(f"unknown value of ids {ids!r}: choose from {', '.join(IDS)}")
     names = resolve_scripts(scripts)
     confinement = confined_to(names, base.normalization)
-    fixed = {*base.added_ids.values(), base.unknown_id}
-    lengths = {token: len(token.decode() if base.by_characters else token) for token in base.vocab}
-    least = 0 if base.byte_tokens else 1  # without tokens for bytes, single characters stay
-    removable = {token for token, id in base.vocab.items() if id not in fixed and lengths[token] > least}
+    removable = _removable(base)
     gone = {token for token in removable if confinement.holds(token)}
     need: dict[bytes, int] = {}
     if use is not None:
@@ -127,6 +124,14 @@ def trimmed(
     )
     check_trimmed(base, tokenizer, names, moved, unused)
     return Trimming(base, tokenizer, names, moved, _by_script(gone, names), len(unused), need)
+
+
+def _removable(base: TokenizerData) -> set[bytes]:
+    """Return the tokens without which all text can be encoded."""
+    fixed = {*base.added_ids.values(), base.unknown_id}
+    lengths = {token: len(token.decode() if base.by_characters else token) for token in base.vocab}
+    least = 0 if base.byte_tokens else 1
+    return {token for token, id in base.vocab.items() if id not in fixed and lengths[token] > least}
 
 
 def surplus(need: Mapping[_Token, int], size: int, tokens: int | None) -> set[_Token]:

@@ -29,6 +29,11 @@ def test_a_real_corpus_keeps_its_tokens(tmp_path):
     old, new = BPETokenizer.of(base), BPETokenizer.of(trimming.tokenizer)
     text = files[1].read_text(encoding="utf-8")
     assert new.encode(text) == [trimming.ids[id] for id in old.encode(text)]
+    small = trimmed(base, (), ids="compact", use=use, tokens=32_768)
+    assert len(small.ids) == small.tokenizer.vocab_size == 32_768
+    for language in ("en", "si", "de"):  # this checks that text whose tokens stay has these tokens
+        compared = compare_trimmed(small, held_out(language))
+        assert compared.decoded_lines == compared.kept_lines > 0
     library = Tokenizer.from_str(json.dumps(tokenizer_json.to_dict(trimming.tokenizer)))
     for line in held_out("de", 100):
         ids = new.encode(line)

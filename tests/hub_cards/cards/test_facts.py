@@ -36,6 +36,10 @@ def test_a_trimmed_tokenizer_says_what_was_removed(tokenizer, plain):
     facts = Facts(BPETokenizer.of(small.tokenizer))
     removed = f"without the tokens of Tamil; without {small.unused:,} tokens that a corpus does not need"
     assert dict(facts.table())["Trimmed"] == removed
+    smaller = trimmed(small.tokenizer, (), use=use, tokens=small.tokenizer.vocab_size - 9).tokenizer
+    assert (
+        dict(Facts(BPETokenizer.of(smaller)).table())["Trimmed"] == f"{removed}; without 9 tokens that a corpus needs least"
+    )
     assert any("needs a removed token" in limit for limit in facts.limits("x"))
     assert not any("needs a removed token" in limit for limit in Facts(plain).limits("x"))
 
