@@ -182,9 +182,7 @@ def _use_of_tokens(
 def _compare_corpus(
     trimming: Trimming[Any], corpus: Sequence[CorpusFile], tokens: int | None, text_field: str
 ) -> tuple[int, TrimmedText | None]:
-    """Check that the corpus keeps its tokens or, with a number of tokens, count its lines that do. Return the number of
-    compared tokens, or a comparison.
-    """
+    """Check that the corpus keeps its tokens, and return their number; or, with a number of tokens, compare its lines."""
     with reading_bar(corpus) as bar:
         options: dict[str, Any] = {"text_field": text_field, "on_progress": bar.update}
         if tokens is None and isinstance(trimming.base, TokenizerData):

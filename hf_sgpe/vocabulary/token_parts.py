@@ -33,14 +33,10 @@ class TokenParts:
         return self._tokens[last[0]], self._tokens[last[1]]
 
     def need(self, use: Mapping[bytes, int]) -> dict[bytes, int]:
-        """Return how often a text needs each token, the most needed token first. A part is never after a token that is built
-        from it.
+        """Return how often a text needs each token, the most needed first and parts before the tokens built from them.
 
         The need is the number of uses of the token and of all tokens that are built from it. BPE applies the last merge of
         the token as often, so the text gets this number of tokens more if the token is removed.
-
-        Args:
-            use: Number of occurrences of tokens in the text.
 
         >>> from hf_sgpe import BPETokenizer
         >>> need = TokenParts(BPETokenizer.train_from_iterator(["low low"], 258).data).need({b"low": 2, b"l": 1})

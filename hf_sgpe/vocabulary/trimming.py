@@ -136,10 +136,7 @@ def _removable(base: TokenizerData) -> set[bytes]:
 
 def surplus(need: Mapping[_Token, int], size: int, tokens: int | None) -> set[_Token]:
     """Return the tokens to remove from a tokenizer with ``size`` tokens: those that a corpus does not need or, if the number
-    of ``tokens`` that stay is given, those that it needs least.
-
-    Args:
-        need: How often the corpus needs each token that can be removed, the most needed first.
+    of ``tokens`` that stay is given, those that it needs least. The most needed token is the first in ``need``.
     """
     if tokens is None:
         return {token for token, times in need.items() if not times}
