@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import operator
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from itertools import islice
@@ -25,6 +25,7 @@ from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, Codec, make_codec
 from hf_sgpe.vocabulary.growing_text import GrowingText, Restarts
 from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of
+from hf_sgpe.vocabulary.spelling import Spelling
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData, Unknown
 
 if TYPE_CHECKING:
@@ -67,9 +68,8 @@ class BPETokenizer:
     unmade_tokens: Mapping[str, int] = _part("unmade_tokens")
     stripping: str = _part("stripping")
     by_characters: bool = _part("by_characters")
-    string_of: Callable[[bytes], str] = _part("string_of")
-    spelled_by: Callable[[str], bytes | None] = _part("spelled_by")
-    bytes_of_added: Callable[[str], bytes] = _part("bytes_of_added")
+    lacks_bytes: bool = _part("lacks_bytes")
+    spelling: Spelling = _part("spelling")
     splitting: Splitting = _part("splitting")
     special_tokens: Mapping[str, int] = _part("special_tokens")
     added_tokens: Mapping[str, int] = _part("added_tokens")

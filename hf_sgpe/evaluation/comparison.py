@@ -22,7 +22,6 @@ from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.syllables import LinguisTrie
 from hf_sgpe.terminal.progress import bar_disabled
 from hf_sgpe.tokenizer import BPETokenizer
-from hf_sgpe.vocabulary.neighbours import is_character
 
 # Longer strings do not fit into a table, and are rarely words.
 _LONGEST_WORD = 40
@@ -107,11 +106,7 @@ def _with_first_merges(tokenizer: BPETokenizer, vocab_size: int) -> BPETokenizer
     """
     if vocab_size >= tokenizer.vocab_size:
         return tokenizer
-    vocab = {
-        token: id
-        for token, id in tokenizer.vocab.items()
-        if (is_character(token) if tokenizer.by_characters else len(token) == 1)
-    }
+    vocab = {token: id for token, id in tokenizer.vocab.items() if tokenizer.spelling.is_symbol(token)}
     added = len(tokenizer.special_tokens) + len(tokenizer.added_tokens)
     room = vocab_size - len(vocab) - len(tokenizer.data.named_bytes) - added
     merges = []

@@ -129,7 +129,7 @@ def measurable(tokenizer: TokenEnds | BPETokenizer | SGPETokenizerFast) -> Measu
     if not isinstance(tokenizer, BPETokenizer):
         return tokenizer if isinstance(tokenizer, Measurable) else Measurable(lambda text: ([], tokenizer(text)), 0)
     lengths = {id: len(token) for id, token in tokenizer.data.bytes_by_id().items()}
-    is_changed = tokenizer.by_characters and bool(tokenizer.data.normalization.steps or not tokenizer.byte_tokens)
+    is_changed = tokenizer.lacks_bytes or bool(tokenizer.data.normalization.steps)
 
     def encode(text: str) -> tuple[list[int], list[int]]:
         if is_changed:  # tokens need not have the bytes of the text

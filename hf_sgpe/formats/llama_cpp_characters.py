@@ -57,7 +57,7 @@ def is_ordinary(data: TokenizerData, text: str) -> bool:
 
     llama.cpp searches text for added tokens before it replaces spaces by U+2581, and decodes them to their exact spelling.
     """
-    return SPACE_MARK in text and data.spelled_by(text) in data.vocab
+    return SPACE_MARK in text and data.spelling.find(text) in data.vocab
 
 
 def _differs(data: TokenizerData, tokens: Set[str], parts: Set[str]) -> str:
@@ -71,7 +71,7 @@ def _differs(data: TokenizerData, tokens: Set[str], parts: Set[str]) -> str:
     if data.normalized_tokens and data.normalization != METASPACE:
         return f"text after the added token {min(data.normalized_tokens)}"
     for text in data.added_tokens:
-        spaced = data.bytes_of_added(text)
+        spaced = data.spelling.decoded(text)
         if SPACE_MARK in text and spaced not in data.vocab and pairs_of(spaced.decode(), parts):
             return f"text with {spaced.decode()!r}"
     merges = [(left.decode(), right.decode()) for left, right in data.merges]
@@ -88,7 +88,7 @@ def _rarely(data: TokenizerData, parts: Set[str]) -> str:
     """Return a description of rare text for which llama.cpp returns different ids, or an empty string."""
     names = [
         *map(byte_token, range(256)),
-        *(text for text in data.special_tokens if data.spelled_by(text) not in data.vocab),
+        *(text for text in data.special_tokens if data.spelling.find(text) not in data.vocab),
     ]
     texts = [name for name in names if pairs_of(name, parts)][:3]
     if any(is_ordinary(data, text) for text in data.added_tokens):

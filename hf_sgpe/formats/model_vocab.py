@@ -20,14 +20,8 @@ from hf_sgpe.errors import NotByteLevelError, SGPEError
 from hf_sgpe.kernels import tokenizers_library
 from hf_sgpe.splitting.normalization import Normalization, prepare
 from hf_sgpe.vocabulary.added_patterns import Matching
-from hf_sgpe.vocabulary.byte_strings import (
-    BYTES_OF_TEXT,
-    SPACE_MARK,
-    bytes_spelled,
-    is_text,
-    string_to_bytes,
-    string_to_text,
-)
+from hf_sgpe.vocabulary.byte_strings import BYTES_OF_TEXT, is_text
+from hf_sgpe.vocabulary.spelling import BYTES, Spelling, spelling_after
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 from hf_sgpe.vocabulary.vocabulary_arrays import MergePairs, TokenIds
 
@@ -40,28 +34,26 @@ def also_ordinary(
     merges: Sequence[tuple[bytes, bytes]],
     *,
     ignore_merges: bool = False,
-    by_characters: bool = False,
+    spelling: Spelling = BYTES,
 ) -> dict[str, bytes]:
     """Find the added tokens whose texts the model would also use as ordinary tokens. Return a dict from these texts to the
     bytes of the ordinary tokens.
 
-    The model uses a text as an ordinary token if the text spells a single byte, a part of a merge, or the result of a merge.
-    With ``ignore_merges``, the model also uses a text that spells a word other than the text itself.
-
-    If merges join characters (``by_characters``), single characters are ordinary tokens in place of single bytes.
+    The model uses a text as an ordinary token if the text spells a single byte (or character, depending on the spelling), a
+    part of a merge, or the result of a merge. With ``ignore_merges``, the model also uses a text that spells a word other
+    than the text itself.
 
     >>> also_ordinary(["ß", "ø", "Fuß", "Ġthe", "the"], [(b" ", b"the")])
     {'ß': b'\\xdf', 'Ġthe': b' the', 'the': b'the'}
     """
-    spell = string_to_text if by_characters else bytes_spelled
-    spelled = {text: token for text in texts if (token := spell(text))}
+    spelled = {text: token for text in texts if (token := spelling.find(text))}
     wanted = frozenset(spelled.values())
     merged = wanted.intersection(chain.from_iterable(merges)) | wanted.intersection(map(b"".join, merges))
-    return _ordinary_among(spelled, merged, ignore_merges=ignore_merges, by_characters=by_characters)
+    return _ordinary_among(spelled, merged, ignore_merges=ignore_merges, spelling=spelling)
 
 
 def _ordinary_among(
-    spelled: Mapping[str, bytes], merged: Set[bytes], *, ignore_merges: bool, by_characters: bool
+    spelled: Mapping[str, bytes], merged: Set[bytes], *, ignore_merges: bool, spelling: Spelling
 ) -> dict[str, bytes]:
     """Return the result of `also_ordinary` for texts and their bytes.
 
@@ -70,7 +62,7 @@ def _ordinary_among(
     """
 
     def is_ordinary(text: str, token: bytes) -> bool:
-        if len(text) == 1 if by_characters else len(token) == 1 and token[0] in BYTES_OF_TEXT:
+        if spelling.is_symbol(token) and token[0] in BYTES_OF_TEXT:
             return True
         return token in merged or (ignore_merges and token != text.encode() and is_text(token))
 
@@ -80,7 +72,7 @@ def _ordinary_among(
 def left_out(data: TokenizerData) -> list[str]:
     """Return the added tokens that cannot be in ``model.vocab``, because the model would give their ids to other text."""
     texts = [*data.special_tokens, *data.added_tokens]
-    ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges, by_characters=data.by_characters)
+    ordinary = also_ordinary(texts, data.merges, ignore_merges=data.ignore_merges, spelling=data.spelling)
     return [text for text, token in ordinary.items() if token not in data.vocab]
 
 
@@ -97,7 +89,7 @@ def vocab_of(data: TokenizerData) -> dict[str, int]:
         if outside and loaded_id(text, vocab, ids) != id:
             raise SGPEError(
                 f"the added token {outside[0]!r} (id {added[outside[0]]}) has the same spelling in tokenizer.json as the "
-                f"bytes {data.spelled_by(outside[0])!r}, so these bytes would get the same id: choose another text "
+                f"bytes {data.spelling.find(outside[0])!r}, so these bytes would get the same id: choose another text "
                 "for the added token"
             )
         ids.append(id)
@@ -156,12 +148,12 @@ class HeldModel(Mapping[str, int]):
         raise NotImplementedError("the strings of a held vocabulary are not made")
 
 
-def read_held(data: bytes, by_characters: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any] | None:
+def read_held(data: bytes, is_sentencepiece: Callable[[Mapping[str, Any]], bool]) -> dict[str, Any] | None:
     """Return the content of a ``tokenizer.json`` with a `HeldModel`. Return None without native kernels, and if anything in
     the file is unusual or wrong.
 
     Args:
-        by_characters: Function that returns whether merges join characters, given the content without the vocabulary.
+        is_sentencepiece: Function that returns whether merges join characters, given the content without the vocabulary.
     """
     if not kernels.is_native():
         return None
@@ -173,7 +165,7 @@ def read_held(data: bytes, by_characters: Callable[[Mapping[str, Any]], bool]) -
     (first, first_end), (second, second_end) = sorted((tuple(places[:2]), tuple(places[2:])))
     try:
         content = json.loads(b"".join((data[:first], b"{}", data[first_end:second], b"{}", data[second_end:])))
-        file = ModelFile.read(data, places, by_characters(content))
+        file = ModelFile.read(data, places, is_sentencepiece(content))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     if file is None or "pre_tokenizer" not in content:
@@ -188,13 +180,12 @@ def parts_of(content: Mapping[str, Any], normalization: Normalization, byte_name
         byte_names: Vocabulary strings of the tokens of single bytes, if merges join characters.
 
     Raises:
-        NotByteLevelError: normalization changes an added token, or an added token in normalized text is ambiguous, or two
-            tokens are the same text.
+        NotByteLevelError: normalization changes an added token, or an added token in normalized text is ambiguous.
     """
     added = _added_tokens(content, normalization)
     names = added_names(content)
     read = _held_parts if isinstance(content["model"]["vocab"], HeldModel) else _readable_parts
-    parts, also = read(content, names, names.union(byte_names), by_characters=normalization.is_metaspace)
+    parts, also = read(content, names, names.union(byte_names), spelling_after(normalization))
     if normalization.scheme == "metaspace-prefix" and (both := added["normalized_tokens"] & also):
         raise NotByteLevelError(
             f"its added token {min(both)!r} is matched in normalized text, but merges also make this token"
@@ -203,7 +194,7 @@ def parts_of(content: Mapping[str, Any], normalization: Normalization, byte_name
 
 
 def _readable_parts(
-    content: Mapping[str, Any], names: Set[str], left_out: Set[str], *, by_characters: bool
+    content: Mapping[str, Any], names: Set[str], left_out: Set[str], spelling: Spelling
 ) -> tuple[dict[str, Any], Set[str]]:
     """Return arguments for `TokenizerData`, and those texts of added tokens that are also ordinary tokens.
 
@@ -213,21 +204,15 @@ def _readable_parts(
     """
     model = content["model"]
     vocab, ignore_merges = model["vocab"], model.get("ignore_merges", False)
-    spelled = {
-        text: string_to_text(text) if by_characters else bytes_spelled(text) for text in vocab if text not in left_out
-    }
+    spelled = {text: spelling.find(text) for text in vocab if text not in left_out}
     tokens = {text: token for text, token in spelled.items() if token is not None}
-    if by_characters and len(set(tokens.values())) < len(tokens):
-        twice = next(text for text in sorted(tokens) if " " in text and text.replace(" ", SPACE_MARK) in tokens)
-        raise NotByteLevelError(f"its tokens {twice!r} and {twice.replace(' ', SPACE_MARK)!r} are the same text")
-    spell = string_to_text if by_characters else string_to_bytes
 
     def token_of(text: str) -> bytes:
-        return tokens[text] if text in tokens else spell(text)
+        return tokens[text] if text in tokens else spelling.token_of(text)
 
     pairs = (merge.split(" ", 1) if isinstance(merge, str) else merge for merge in model["merges"])
     merges = [(token_of(left), token_of(right)) for left, right in pairs]
-    also = also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges, by_characters=by_characters)
+    also = also_ordinary(names & vocab.keys(), merges, ignore_merges=ignore_merges, spelling=spelling)
     parts = {
         "vocab": {token: vocab[text] for text, token in (*tokens.items(), *also.items())},
         "merges": merges,
@@ -237,16 +222,15 @@ def _readable_parts(
 
 
 def _held_parts(
-    content: Mapping[str, Any], names: Set[str], left_out: Set[str], *, by_characters: bool
+    content: Mapping[str, Any], names: Set[str], left_out: Set[str], spelling: Spelling
 ) -> tuple[dict[str, Any], Set[str]]:
     """Return the same as `_readable_parts`, from a `HeldModel`."""
     model = content["model"]
     file = model["vocab"].file
-    spell = string_to_text if by_characters else bytes_spelled
-    spelled = {text: token for text in names if text in model["vocab"] and (token := spell(text))}
+    spelled = {text: token for text in names if text in model["vocab"] and (token := spelling.find(text))}
     merged = {spelled[text] for text in file.merged_among([*spelled])}
     ignore_merges = model.get("ignore_merges", False)
-    also = _ordinary_among(spelled, merged, ignore_merges=ignore_merges, by_characters=by_characters).keys()
+    also = _ordinary_among(spelled, merged, ignore_merges=ignore_merges, spelling=spelling).keys()
     native = file.finish([*(left_out - also)])
     if native is None:
         raise SGPEError("two tokens have the same id, or a merge uses an added token")

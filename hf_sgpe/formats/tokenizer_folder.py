@@ -97,7 +97,7 @@ class TokenizerFolder(TokenizerFiles):
         model = {
             **self.content["model"],
             "vocab": model_vocab.vocab_of(data),
-            "merges": [[data.string_of(left), data.string_of(right)] for left, right in data.merges],
+            "merges": [list(map(data.spelling.string_of, pair)) for pair in data.merges],
         }
         gone = self.data.added_ids.keys() - data.added_ids.keys()
         added = [token for token in self.content.get("added_tokens") or () if token["content"] not in gone]

@@ -53,9 +53,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
     added = sorted(tokenizer.added_ids.items(), key=lambda item: item[1])
     if len({id for _, id in added}) < len(added):
         raise SGPEError("two added tokens have the same id, and a tokenizer.json can contain only one of them")
-    post_processor = None if tokenizer.by_characters else dict(BYTE_LEVEL)
-    if tokenizer.template:
-        post_processor = tokenizer.template.as_post_processor(tokenizer.added_ids)
+    post_processor = None
     if tokenizer.by_characters:
         around = sentencepiece_json.as_content(
             tokenizer.normalization,
@@ -65,11 +63,14 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         )
         sentencepiece_json.check_writable(around)
     else:
+        post_processor = dict(BYTE_LEVEL)
         around = {
             "normalizer": {"type": "NFC"} if tokenizer.normalization == NFC else None,
             "pre_tokenizer": pre_tokenizer_of(tokenizer.splitting),
             "decoder": dict(BYTE_LEVEL),
         }
+    if tokenizer.template:
+        post_processor = tokenizer.template.as_post_processor(tokenizer.added_ids)
     unknown = tokenizer.unknown
     added_tokens = [
         {
@@ -90,7 +91,7 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         byte_fallback=bool(tokenizer.byte_tokens),
         ignore_merges=tokenizer.ignore_merges,
         vocab=model_vocab.vocab_of(tokenizer),
-        merges=[[tokenizer.string_of(left), tokenizer.string_of(right)] for left, right in tokenizer.merges],
+        merges=[list(map(tokenizer.spelling.string_of, pair)) for pair in tokenizer.merges],
     )
 
 

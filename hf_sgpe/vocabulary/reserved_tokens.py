@@ -51,7 +51,7 @@ def with_reserved(tokenizer: TokenizerData, before: TokenizerData, names: Collec
     def as_before(tokens: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
         return {name: id for name, id in tokens.items() if name in now or name in kept_names}
 
-    kept = {token: before.vocab[token] for token in map(before.bytes_of_added, names) if token in before.vocab}
+    kept = {token: before.vocab[token] for token in map(before.spelling.decoded, names) if token in before.vocab}
     return replace(
         tokenizer,
         vocab={**tokenizer.vocab, **kept},

@@ -15,15 +15,9 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import METASPACE, METASPACES, Normalization, prepare
 from hf_sgpe.splitting.splitting import Splitting
 from hf_sgpe.vocabulary.added_patterns import EXACTLY, Matching
-from hf_sgpe.vocabulary.byte_strings import (
-    SPACE_MARK,
-    byte_token,
-    bytes_spelled,
-    bytes_to_string,
-    string_to_text,
-    text_to_string,
-)
+from hf_sgpe.vocabulary.byte_strings import byte_token, string_to_text
 from hf_sgpe.vocabulary.special_tokens import Template, check_special_tokens, roles_of
+from hf_sgpe.vocabulary.spelling import Spelling, spelling_after
 from hf_sgpe.vocabulary.vocabulary_arrays import MergePairs, TokenIds, held_together
 
 # Printable ASCII, and the continuation bytes of multi-byte characters.
@@ -163,8 +157,8 @@ class TokenizerData:
         for text, id in added:
             if not text:
                 raise SGPEError("a special token cannot be empty: give it a text")
-            spelled = self.spelled_by(text)
-            if spelled is not None and spelled in vocab and (vocab[spelled] != id or spelled != self.bytes_of_added(text)):
+            spelled = self.spelling.find(text)
+            if spelled is not None and spelled in vocab and (vocab[spelled] != id or spelled != self.spelling.decoded(text)):
                 kind = "special" if text in self.special_tokens else "added"
                 raise SGPEError(
                     f"the {kind} token {text!r} (id {id}) and the ordinary token {spelled!r} (id {vocab[spelled]}) are both "
@@ -203,7 +197,7 @@ class TokenizerData:
     def _may_share(self, one: bytes | str, other: bytes | str) -> bool:
         """Return whether two tokens may share an id: two special tokens, or an added and an ordinary token of one text."""
         if isinstance(one, bytes) and isinstance(other, str):
-            return one == self.bytes_of_added(other)
+            return one == self.spelling.decoded(other)
         return one in self.special_tokens and other in self.special_tokens
 
     bos_token, bos_token_id = _role("bos_token")
@@ -241,6 +235,16 @@ class TokenizerData:
         return self.normalization.is_metaspace
 
     @property
+    def lacks_bytes(self) -> bool:
+        """True if characters without a token are lost: merges join characters, and there are no byte tokens."""
+        return self.by_characters and not self.byte_tokens
+
+    @property
+    def spelling(self) -> Spelling:
+        """The spelling of tokens in ``tokenizer.json``."""
+        return spelling_after(self.normalization)
+
+    @property
     def named_bytes(self) -> dict[str, int]:
         """Ids of ``byte_tokens``, keyed by vocabulary string, without those that are ids of ASCII characters."""
         ids = enumerate(self.byte_tokens)
@@ -256,7 +260,7 @@ class TokenizerData:
     def vocab_size(self) -> int:
         """Number of tokens, including special tokens. An added token that is also an ordinary token counts once."""
         added = [*self.special_tokens.items(), *self.added_tokens.items()]
-        own = sum(self.vocab.get(self.bytes_of_added(text)) != id for text, id in added)
+        own = sum(self.vocab.get(self.spelling.decoded(text)) != id for text, id in added)
         return len(self.vocab) + len(self.named_bytes) + len(self.unmade_tokens) + own
 
     def bytes_by_id(self) -> dict[int, bytes]:
@@ -270,7 +274,7 @@ class TokenizerData:
         """
         others = {id: bytes([byte]) for byte, id in enumerate(self.byte_tokens)}
         others |= {id: text.encode() for text, id in self.unmade_tokens.items()}
-        added = {id: self.bytes_of_added(text) for text, id in self.added_ids.items()}
+        added = {id: self.spelling.decoded(text) for text, id in self.added_ids.items()}
         # As in the library, a normalized token decodes to its normalized text, which may begin with a space.
         matched = self.normalization.in_two[0]
         return others, added | {self.added_ids[text]: prepare(text, matched).encode() for text in self.normalized_tokens}
@@ -321,22 +325,10 @@ class TokenizerData:
         """Return the ids of all tokens in order, keyed by vocabulary string: bytes in GPT-2's spelling, or texts in
         SentencePiece's (see `hf_sgpe.vocabulary.byte_strings`).
         """
-        tokens = {self.string_of(token): id for token, id in self.vocab.items()}
+        spell = self.spelling.string_of
+        tokens = {spell(token): id for token, id in self.vocab.items()}
         tokens |= {**self.unmade_tokens, **self.named_bytes, **self.added_ids}
         return dict(sorted(tokens.items(), key=lambda item: item[1]))
-
-    def string_of(self, token: bytes) -> str:
-        return text_to_string(token) if self.by_characters else bytes_to_string(token)
-
-    def spelled_by(self, text: str) -> bytes | None:
-        """Return the ordinary token with this vocabulary string, or None if no token can have this string."""
-        if not self.by_characters:
-            return bytes_spelled(text)
-        return None if " " in text else string_to_text(text)
-
-    def bytes_of_added(self, text: str) -> bytes:
-        """Return the bytes to which an added token decodes."""
-        return (text.replace(SPACE_MARK, " ") if self.by_characters else text).encode()
 
     def get_mergeable_ranks(self) -> list[tuple[bytes, int]]:
         """Return the pairs of ``vocab`` in the order of ids."""

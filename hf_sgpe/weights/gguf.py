@@ -216,7 +216,7 @@ def is_exact(tokenizer: TokenizerData, name: str) -> bool:
 
 def pre_to_write(tokenizer: TokenizerData, name: str | None = None) -> str:
     """Return the name of the pre-tokenizer to write. ``name`` is the argument ``pre_tokenizer`` of `write`."""
-    if tokenizer.by_characters and not tokenizer.byte_tokens:
+    if tokenizer.lacks_bytes:
         raise SGPEError(
             "llama.cpp encodes a character without a token as its bytes, and this tokenizer has no tokens for bytes: run "
             "the model in transformers"
@@ -280,13 +280,13 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     tokens = [f"[unused{id}]" for id in range(rows)]
     types = [TokenType.UNUSED] * rows
     for token, id in tokenizer.vocab.items():
-        tokens[id], types[id] = tokenizer.string_of(token), TokenType.NORMAL
+        tokens[id], types[id] = tokenizer.spelling.string_of(token), TokenType.NORMAL
     for text, id in tokenizer.unmade_tokens.items():
         tokens[id] = text
     for byte, id in enumerate(tokenizer.byte_tokens):
         tokens[id], types[id] = byte_token(byte), TokenType.BYTE
     for text, id in tokenizer.added_ids.items():
-        if id >= rows or (tokenizer.by_characters and llama_cpp_characters.is_ordinary(tokenizer, text)):
+        if id >= rows or llama_cpp_characters.is_ordinary(tokenizer, text):
             continue
         tokens[id] = text
         types[id] = TokenType.CONTROL if text in tokenizer.special_tokens else TokenType.USER_DEFINED

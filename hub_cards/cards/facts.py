@@ -213,7 +213,7 @@ class Facts:
                 for one in self._extensions
             ],
             trimmed=self._trimmings,
-            parts="characters" if self.tokenizer.by_characters else "bytes",
+            parts=self.tokenizer.spelling.symbols,
             tie="" if self._extensions else _TIES[self.training.get("tie_break", "smallest-pair-id")],
             in_parity=self.tokenizer.metadata.get("balance", {}).get("by") == "merges",
             datasets=datasets,

@@ -161,8 +161,7 @@ def _warn_of_little_effect(extension: Extension, config: ExtensionConfig, untaug
             config.min_frequency,
         )
     before, after = extension.tokens_per_piece
-    loses_text = base.by_characters and not base.byte_tokens  # it encodes unknown text in few tokens, or none
-    if after >= before and not loses_text:
+    if after >= before and not base.lacks_bytes:  # without bytes, unknown text takes few tokens, or none
         logger.warning(
             "a piece of %s takes %.3f tokens with the new tokens and %.3f without them, so no tokens are saved. Either the "
             "base already has tokens for these scripts, or new_tokens is too small",

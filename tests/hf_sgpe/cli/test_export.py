@@ -40,7 +40,7 @@ def test_special_tokens_that_are_not_in_the_vocab_json(tmp_path):
     tokenizer = BPETokenizer.train_from_iterator(["low lower lowest"] * 9, 300)
     vocab = tokenizer.get_vocab()
     (tmp_path / "vocab.json").write_text(json.dumps(vocab))
-    merges = [" ".join(map(tokenizer.data.string_of, pair)) for pair in tokenizer.merges]
+    merges = [" ".join(map(tokenizer.spelling.string_of, pair)) for pair in tokenizer.merges]
     (tmp_path / "merges.txt").write_text("\n".join(merges))
     special = ["--special-token", f"<|x|>={len(vocab)}", "--special-token", f"<|y|>={len(vocab) + 5}"]
     hf_sgpe("export", "merges.txt", "--pattern", "cl100k", *special, "--out", "named", cwd=tmp_path)

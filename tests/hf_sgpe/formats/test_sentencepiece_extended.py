@@ -62,7 +62,7 @@ def test_an_extended_model_gives_the_ids_of_its_tokenizer(additions, has_prefix,
     some = [*some, *(token.decode() for token in tokenizer.vocab)]
     assert models.differing(in_tokenizers(tokenizer), own, some) == []
     assert models.differing(models.loaded(written), own, some) == []
-    assert all(own.id_to_piece(id) == tokenizer.string_of(token) for token, id in tokenizer.vocab.items())
+    assert all(own.id_to_piece(id) == tokenizer.spelling.string_of(token) for token, id in tokenizer.vocab.items())
 
 
 def types_of(data):

@@ -210,6 +210,24 @@ def test_a_byte_may_have_the_token_of_its_character():
         assert tokenizer.decode(ids) == text
 
 
+@pytest.mark.parametrize("kind", ["metaspace", "metaspace-always", "unknown"])
+def test_a_token_that_is_spelled_with_a_space_is_only_decoded(kind):
+    made = content(TEXTS, normalization=kind)
+    vocab = made["model"]["vocab"]
+    vocab |= {" ": len(vocab), "the low": len(vocab) + 1}
+    library = Tokenizer.from_str(json.dumps(made))
+    tokenizer = BPETokenizer.of(tokenizer_json.from_dict(made))
+    assert tokenizer.unmade_tokens == {" ": vocab[" "], "the low": vocab["the low"]}
+    assert tokenizer.get_vocab() == library.get_vocab()
+    again = tokenizer_json.to_dict(tokenizer.data)
+    assert again["model"]["vocab"] == vocab
+    assert tokenizer_json.from_dict(again) == tokenizer.data
+    for text in (" ", "the low lower", "a  b", "▁ the low"):
+        same_as_library(tokenizer, library, text)
+    ids = [vocab["the"], vocab[" "], vocab["the low"]]
+    assert tokenizer.decode(ids) == library.decode(ids)
+
+
 @pytest.mark.parametrize("normalization", METASPACES)
 def test_lines_of_many_languages_have_the_ids_of_the_library(normalization):
     lines = [line for language in ("si", "en", "hi", "th", "zh", "ar") for line in held_out(language, 60)]
