@@ -19,11 +19,10 @@ from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.package import named_above
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.splitting.streams import cut_between, cut_stream
 from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching
 from hf_sgpe.vocabulary.batches import Padding, make_batch, results
 from hf_sgpe.vocabulary.codec import CacheInfo, Codec, make_codec
-from hf_sgpe.vocabulary.growing_text import GrowingText, Restarts
+from hf_sgpe.vocabulary.growing_text import CharacterRestarts, GrowingText, Restarts
 from hf_sgpe.vocabulary.special_tokens import Template, bos_eos_template_of
 from hf_sgpe.vocabulary.spelling import Spelling
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData, Unknown
@@ -564,14 +563,7 @@ class BPETokenizer:
         True
         """
         added, restarts = self._reading(frozenset(self._allowed(allowed_special)))
-        if not restarts.exist:
-            texts = iter(["".join(_decoded(chunks))])
-        elif self.data.by_characters:
-            find = added.first.find if added else None
-            texts = cut_between(_decoded(chunks), self._codec.neighbours.last_cut, find, restarts.longest)
-        else:
-            texts = cut_stream(_decoded(chunks))  # no added token can be cut
-        for place, text in enumerate(texts):
+        for place, text in enumerate(restarts.texts(_decoded(chunks))):
             yield from self._codec.encode(text, added, continues=place > 0)
 
     def growing_text(self, text: str = "", *, allowed_special: AllowedSpecial = "none") -> GrowingText:
@@ -811,7 +803,8 @@ def _added_patterns(data: TokenizerData, allowed: Iterable[str]) -> AddedPattern
 def _reading(data: TokenizerData, codec: Codec, allowed: frozenset[str]) -> tuple[AddedPatterns | None, Restarts]:
     """Return the patterns of the added tokens and the restarts for a set of allowed special tokens."""
     pattern = _added_patterns(data, allowed)
-    return pattern, Restarts(codec, pattern, (*data.special_tokens, *data.added_tokens), data.matching)
+    kind = CharacterRestarts if data.by_characters else Restarts
+    return pattern, kind(codec, pattern, (*data.special_tokens, *data.added_tokens), data.matching)
 
 
 def _decoded(chunks: Iterable[str] | Iterable[bytes]) -> Iterator[str]:

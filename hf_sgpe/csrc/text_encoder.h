@@ -82,8 +82,8 @@ struct Batch {
   static constexpr size_t kPart = size_t{1} << 18;  // characters
 };
 
-// Before which parts of a text between added tokens a space is put.
-enum class Space { kNever, kBeforeEach, kUnlessSpace, kBeforeFirstUnlessSpace };
+// Before which parts of a text between added tokens a space is put: Space in hf_sgpe/splitting/normalization.py.
+enum class Space { kNever = 0, kBeforeEach = 1, kUnlessSpace = 2, kBeforeFirstUnlessSpace = 3 };
 
 class TextEncoder {
  public:

@@ -92,9 +92,8 @@ def document_parts(
     """
     whole = not data.splitting.allows_cuts
     if data.by_characters:
-        whole = bool(data.normalization.steps)
-    if data.by_characters and data.added_tokens and data.normalization.later.puts_space:
-        whole = True  # a space is added after each added token, even inside a document
+        # A space may be added after each added token, even inside a document.
+        whole = bool(data.normalization.steps or (data.added_tokens and data.normalization.later.puts_space))
     cuts = make_codec(data).neighbours.last_cut if data.by_characters else lambda text: 1
     held, begins = "", True
     for text, ends in read_documents(

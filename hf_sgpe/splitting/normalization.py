@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -27,12 +28,23 @@ if TYPE_CHECKING:
 NORMALIZATIONS = ("none", "nfc")
 """The normalizations that training can use."""
 
-METASPACES = ("metaspace", "metaspace-prefix", "metaspace-always", "metaspace-first")
-"""The normalizations of tokenizers converted from SentencePiece.
 
-``metaspace`` puts no space before a text (Gemma). ``metaspace-prefix`` puts a space before each part between added tokens
-(Llama 2). ``metaspace-always`` is the same, but puts no space before parts that begin with a space. ``metaspace-first`` is
-like ``metaspace-always``, but only for the first part."""
+class Space(IntEnum):
+    """The parts between added tokens before which a space is put. The native kernels have the same enum."""
+
+    NEVER = 0
+    BEFORE_EACH = 1
+    UNLESS_SPACE = 2  # before each part that does not begin with a space
+    BEFORE_FIRST_UNLESS_SPACE = 3
+
+
+METASPACES = {
+    "metaspace": Space.NEVER,  # Gemma
+    "metaspace-prefix": Space.BEFORE_EACH,  # Llama 2
+    "metaspace-always": Space.UNLESS_SPACE,
+    "metaspace-first": Space.BEFORE_FIRST_UNLESS_SPACE,
+}
+"""The normalizations of tokenizers converted from SentencePiece, with the spaces that they put."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,12 @@ class Normalization:
     @property
     def puts_space(self) -> bool:
         """True if the normalization puts a space before text."""
-        return self.is_metaspace and self.scheme != "metaspace"
+        return self.space != Space.NEVER
+
+    @property
+    def space(self) -> Space:
+        """The parts of a text before which the normalization puts a space."""
+        return METASPACES.get(self.scheme, Space.NEVER)
 
     @cached_property
     def inside(self) -> Normalization:
@@ -240,7 +257,7 @@ def _all_from(start: int, stop: int, number: int) -> Alignment:
 def _space_before(text: str, normalization: Normalization) -> str:
     if not text or not normalization.puts_space:
         return ""
-    return " " if normalization.scheme == "metaspace-prefix" or text[0] not in " \u2581" else ""
+    return " " if normalization.space == Space.BEFORE_EACH or text[0] not in " \u2581" else ""
 
 
 def _aligned_to_steps(text: str, normalization: Normalization) -> tuple[str, Alignment | None]:

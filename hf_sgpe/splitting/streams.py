@@ -13,7 +13,7 @@ characters after it. So text that is appended later cannot remove a safe cut, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import regex
 
@@ -93,38 +93,6 @@ def cut_stream(chunks: Iterable[str], special_tokens: Iterable[str] = (), *, lon
     rest = "".join(held)
     if rest:
         yield rest
-
-
-def cut_between(
-    chunks: Iterable[str],
-    last_cut: Callable[[str], int],
-    find: Callable[[str], Iterable[tuple[int, int, str]]] | None,
-    longest: int,
-) -> Iterator[str]:
-    """Regroup the chunks of a stream into texts that can be encoded one by one, for a tokenizer without a split pattern.
-
-    Args:
-        last_cut: Function that returns the last position at which a text can be cut, or 0 if there is none.
-        find: Function that yields the start, stop and text of each added token in a text, if there are any.
-        longest: Length of the longest added token, in characters.
-    """
-    held, least = "", longest
-    for chunk in chunks:
-        held += chunk
-        # An added token that begins before this place is complete.
-        sure = len(held) - longest
-        if sure < least:
-            continue
-        ends = [stop for start, stop, _ in find(held) if start < sure] if find else []
-        start = ends[-1] if ends else 0
-        cut = start + last_cut(held[start : sure + 1])
-        if cut > start and not "\ud800" <= held[cut - 1] < "\udc00":  # the first half of a surrogate pair
-            yield held[:cut]
-            held, least = held[cut:], longest
-        else:
-            least = 2 * len(held)  # so that the time stays linear
-    if held:
-        yield held
 
 
 def _whole_lengths(size: int, longest: int) -> int:

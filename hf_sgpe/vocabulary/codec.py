@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from hf_sgpe import kernels
 from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.splitting.normalization import METASPACE, METASPACES, NONE, Normalization, prepare
+from hf_sgpe.splitting.normalization import Normalization, Space, prepare
 from hf_sgpe.splitting.regex_pre_tokenizer import RegexPreTokenizer
 from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns
 from hf_sgpe.vocabulary.neighbours import Neighbours
-from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
+from hf_sgpe.vocabulary.tokenizer_data import NO_ID, TokenizerData
 from hf_sgpe.vocabulary.unknown_characters import UnknownCharacters
 from hf_sgpe.vocabulary.vocabulary_arrays import native_vocabulary
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from hf_sgpe._native import Decoder, Encoder, Neighbours as NativeNeighbours, Vocabulary
+    from hf_sgpe._native import Decoder, Encoder, Neighbours as NativeNeighbours, Scanner, Vocabulary
 
 MEMORY_BYTES = 64 << 20
 """The size at which the cache of words is emptied. With the native kernels, each thread has a cache of this size."""
@@ -40,8 +40,6 @@ _LONGEST_REMEMBERED = 256
 _WORTH_THREADS = 1 << 18
 # The native kernels cannot hold more ids or merges.
 _MOST_IDS = (1 << 21) - 512
-# The id of a byte that the vocabulary lacks.
-_NO_ID = -1
 
 
 class CacheInfo(NamedTuple):
@@ -72,18 +70,14 @@ class Codec:
         self.pre_tokenizer = RegexPreTokenizer.of(data.splitting)
         self.normalization = data.normalization
         self.ignore_merges = data.ignore_merges
-        self.by_characters = data.by_characters
         self.puts_space = data.normalization.puts_space
         self.stripping = data.stripping
         self.unknown = (data.unknown_id, data.unknown.is_fused) if data.unknown and data.unknown_id is not None else None
-        no_bytes = data.by_characters and not data.byte_tokens
-        of_bytes = (_NO_ID if no_bytes else data.vocab.get(bytes([byte]), _NO_ID) for byte in range(256))
-        self.byte_ids = data.byte_tokens or tuple(of_bytes)
         self._cuts_at_spaces = data.splitting.cuts_at_spaces
         self._keeps_unknown = self.unknown is not None and self.unknown[1]
-        self._unknown_characters = UnknownCharacters(data) if no_bytes else None
+        self._unknown_characters = UnknownCharacters(data) if data.lacks_bytes else None
         # Whether text is changed in Python before it is encoded, in ways that depend on more than each single character.
-        self.is_changed_first = bool(data.normalization.steps) or (no_bytes and self.unknown is None)
+        self.is_changed_first = bool(data.normalization.steps) or (data.lacks_bytes and self.unknown is None)
         self._data = data
         self._memory: dict[str, tuple[int, ...]] = {}
         self._memory_bytes = self._hits = self._misses = 0
@@ -105,8 +99,7 @@ class Codec:
 
     @cached_property
     def _table(self) -> MergeTable:
-        vocab = self.vocab
-        return MergeTable(((vocab[left], vocab[right]), vocab[left + right]) for left, right in self.merges)
+        return self._data.merge_table()
 
     # ---------------------------------------------------------------- encoding
 
@@ -136,11 +129,12 @@ class Codec:
 
     def words(self, text: str, *, continues: bool = False) -> list[str]:
         """Normalize a text without added tokens and split it into the words that are encoded separately."""
-        return self._cut(self._prepare(text, self._normalization_of(continues)))
+        return self._cut(prepare(text, self._normalization_of(continues)))
 
     def encode_normalized(self, text: str) -> list[int]:
         """Encode a normalized text without recognising added tokens."""
-        return self._ordinary(text, METASPACE if self.by_characters else NONE)
+        kernels.note_slow_use(len(text))
+        return self.encode_words(self._cut(text))
 
     def _around(
         self,
@@ -185,16 +179,14 @@ class Codec:
         return ids, np.cumsum([len(row) for row in rows], dtype=np.int64)
 
     def _ordinary(self, text: str, normalization: Normalization) -> list[int]:
-        kernels.note_slow_use(len(text))
-        return self.encode_words(self._cut(self._prepare(text, normalization)))
+        return self.encode_normalized(prepare(text, normalization))
 
-    def _prepare(self, text: str, normalization: Normalization) -> str:
+    def _known(self, text: str) -> str:
         """Return a normalized text without the characters that encoding leaves out."""
-        prepared = prepare(text, normalization)
-        return self._unknown_characters.without(prepared) if self._unknown_characters else prepared
+        return self._unknown_characters.without(text) if self._unknown_characters else text
 
     def _cut(self, text: str) -> list[str]:
-        return self.neighbours.cut(text) if self.by_characters else self.pre_tokenizer.split(text)
+        return (self.neighbours if self._data.by_characters else self.pre_tokenizer).split(self._known(text))
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         """Encode words that the method `words` returned. Return all ids in one list."""
@@ -215,8 +207,8 @@ class Codec:
         encoded = word.encode()
         if self.ignore_merges and encoded in self.vocab:
             return (self.vocab[encoded],)
-        ids = symbols(encoded, self.vocab if self.by_characters else None, self.byte_ids, self.unknown)
-        return tuple(apply_merges([id for id in ids if id != _NO_ID], self._table))
+        ids = symbols(encoded, self._data.characters, self._data.byte_ids, self.unknown)
+        return tuple(apply_merges([id for id in ids if id != NO_ID], self._table))
 
     def _remember(self, word: str, ids: tuple[int, ...]) -> None:
         # Size of the string, the ids (mostly shared ints) and the dictionary entry.
@@ -296,20 +288,16 @@ class NativeCodec(Codec):
     def _encoder(self) -> Encoder:
         import hf_sgpe._native as _native
 
-        prefix = 0
-        # Text that is changed first has its spaces already.
-        if self.puts_space and self.encodes_natively:
-            prefix = METASPACES.index(self.normalization.scheme)
         return _native.Encoder(
             self._native_vocabulary,
-            self.byte_ids,
-            self.by_characters,
+            self._data.byte_ids,
+            self._data.by_characters,
             self.ignore_merges,
-            self._native_neighbours if self.by_characters else self.pre_tokenizer.scanner,
+            self._cutter,
             [token.encode() for token in self.added_tokens if token not in self._found_by_kernels],
             MEMORY_BYTES,
             added_tokens=[(token.encode(), id) for token, id in self._found_by_kernels.items()],
-            prefix=prefix,
+            prefix=self._prefix,
             unknown=self.unknown,
         )
 
@@ -318,8 +306,10 @@ class NativeCodec(Codec):
         return native_vocabulary(self.vocab, self.merges)
 
     @cached_property
-    def _native_neighbours(self) -> NativeNeighbours:
-        """A native kernel that cuts text at the same positions as `neighbours`."""
+    def _cutter(self) -> Scanner | NativeNeighbours | None:
+        """A native kernel that cuts text into words, or None if there is none."""
+        if not self._data.by_characters:
+            return self.pre_tokenizer.scanner
         import hf_sgpe._native as _native
 
         return _native.Neighbours(self._native_vocabulary, self._cuts_at_spaces, self._keeps_unknown)
@@ -333,7 +323,17 @@ class NativeCodec(Codec):
 
     @cached_property
     def encodes_natively(self) -> bool:
-        return not self.is_changed_first if self.by_characters else self.pre_tokenizer.scanner is not None
+        return not self.is_changed_first and self._cutter is not None
+
+    @cached_property
+    def _prefix(self) -> Space:
+        """The spaces that the encoder puts. Text that is changed first has its spaces already."""
+        return self.normalization.space if self.encodes_natively else Space.NEVER
+
+    @cached_property
+    def _encodes_normalized(self) -> bool:
+        """True if the encoder encodes whole normalized texts. It must not put a further space before them."""
+        return self._cutter is not None and self._prefix == Space.NEVER
 
     @cached_property
     def _nfc(self) -> bool:
@@ -379,23 +379,21 @@ class NativeCodec(Codec):
     ) -> list[NDArray[np.int32]]:
         import numpy as np
 
-        if added is None and self.encodes_natively and not self.by_characters:
-            prepared = [prepare(text, self.normalization) for text in texts]
+        if added is None and self._encodes_normalized:
+            prepared = [self._known(prepare(text, self.normalization)) for text in texts]
             ids, ends, _ = self._encoder.encode_batch_to_numpy(prepared, False, False, _threads(texts, threads))
             return np.split(ids, ends[:-1])
         return [np.array(super(NativeCodec, self).encode(text, added), dtype=np.int32) for text in texts]
 
-    def _ordinary(self, text: str, normalization: Normalization) -> list[int]:
-        # If the encoder encodes whole texts of characters, it would put a further space before this text.
-        can_encode = self.encodes_natively != self.by_characters
-        if not can_encode:
-            return super()._ordinary(text, normalization)
-        ids = self._encoder.encode(self._prepare(text, normalization), False, False)
+    def encode_normalized(self, text: str) -> list[int]:
+        if not self._encodes_normalized:
+            return super().encode_normalized(text)
+        ids = self._encoder.encode(self._known(text), False, False)
         assert ids is not None
         return ids
 
     def _cut(self, text: str) -> list[str]:
-        return self._native_neighbours.split(text) if self.by_characters else super()._cut(text)
+        return self._cutter.split(self._known(text)) if self._cutter else super()._cut(text)
 
     def encode_words(self, words: Iterable[str]) -> list[int]:
         return self._encoder.encode_words(words)

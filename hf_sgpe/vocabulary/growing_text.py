@@ -26,7 +26,7 @@ is from the old encoding or from the new one, so the whole sequence is the encod
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hf_sgpe.splitting.streams import last_cut, may_be_cut
 from hf_sgpe.vocabulary.added_patterns import AddedPatterns, Matching, reaches
@@ -43,28 +43,16 @@ _FIRST_TOKENS = 8
 
 
 class Restarts:
-    """A finder of restarts: the positions in a text at which encoding can begin again.
+    """A finder of restarts: the positions in a text at which encoding can begin again. Merges join bytes."""
 
-    Attributes:
-        exist: Whether any text can have a restart.
-        longest: Length of the longest added token, in characters.
-    """
+    # After a search without a restart, a stream is searched again if its text is longer by this factor.
+    _growth = 1
 
     def __init__(
         self, codec: Codec, added: AddedPatterns | None, tokens: Collection[str], matching: Mapping[str, Matching]
     ) -> None:
-        self._codec = codec
-        self._added = added
-        names = tokens if added else ()
-        self.longest = max(map(len, names), default=0)
-        if codec.by_characters:
-            rules = added.first.matching.values() if added else ()
-            # Such a token looks back across any restart.
-            looks_back = bool(added and added.then) or any(one.lstrip or one.single_word for one in rules)
-            self.exist = not looks_back and not codec.is_changed_first
-        else:
-            allows_cuts = codec.pre_tokenizer.splitting.allows_cuts
-            self.exist = allows_cuts and (not names or may_be_cut((*names, *reaches(matching))))
+        allows_cuts = codec.pre_tokenizer.splitting.allows_cuts
+        self._exist = allows_cuts and (added is None or may_be_cut((*tokens, *reaches(matching))))
 
     def last(self, text: str, searched: int = 0) -> int:
         """Return the position of the last restart inside a text, or 0 if there is none.
@@ -73,16 +61,49 @@ class Restarts:
             searched: The number of characters at the beginning that an earlier call, with only these characters as the text,
                 searched without finding a restart.
         """
-        if not self.exist:
-            return 0
-        if not self._codec.by_characters:
-            return last_cut(text, max(searched - 2, 0))
+        return self._last(text, searched) if self._exist else 0
+
+    def _last(self, text: str, searched: int) -> int:
+        return last_cut(text, max(searched - 2, 0))
+
+    def texts(self, chunks: Iterable[str]) -> Iterator[str]:
+        """Regroup the chunks of a stream into texts that end at restarts, so that they can be encoded one by one."""
+        held, searched = "", 0
+        for chunk in chunks:
+            held += chunk
+            if len(held) < self._growth * searched:
+                continue
+            cut = self.last(held, searched)
+            if cut:
+                yield held[:cut]
+            held, searched = held[cut:], 0 if cut else len(held)
+        if held:
+            yield held
+
+
+class CharacterRestarts(Restarts):
+    """A finder of restarts for merges that join characters."""
+
+    _growth = 2  # so that the time to find added tokens stays linear
+
+    def __init__(
+        self, codec: Codec, added: AddedPatterns | None, tokens: Collection[str], matching: Mapping[str, Matching]
+    ) -> None:
+        rules = added.first.matching.values() if added else ()
+        # Such a token looks back across any restart.
+        looks_back = bool(added and added.then) or any(one.lstrip or one.single_word for one in rules)
+        self._exist = not looks_back and not codec.is_changed_first
+        self._codec = codec
+        self._find = added.first.find if added else None
+        self._longest = max(map(len, tokens), default=0) if added else 0
+
+    def _last(self, text: str, searched: int) -> int:
         # An added token that begins before this place is complete.
-        sure = len(text) - self.longest
+        sure = len(text) - self._longest
         if sure <= 0:
             return 0
-        ends = [stop for start, stop, _ in self._added.first.find(text) if start < sure] if self._added else []
-        start = max(ends[-1] if ends else 0, searched - self.longest - 1)
+        ends = [stop for start, stop, _ in self._find(text) if start < sure] if self._find else []
+        start = max(ends[-1] if ends else 0, searched - self._longest - 1)
         cut = self._codec.neighbours.last_cut(text[start : sure + 1])
         # The first half of a surrogate pair belongs to its second half.
         return start + cut if cut and not "\ud800" <= text[start + cut - 1] < "\udc00" else 0

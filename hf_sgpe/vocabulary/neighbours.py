@@ -24,7 +24,7 @@ class Neighbours:
             becomes one token.
 
     >>> neighbours = Neighbours([b" the", b"e."])
-    >>> neighbours.cut("the the. the")
+    >>> neighbours.split("the the. the")
     ['the', ' the.', ' the']
     """
 
@@ -48,7 +48,7 @@ class Neighbours:
     def _texts(self) -> frozenset[str]:
         return frozenset(chr(left) + chr(right) for left, right in self.pairs)
 
-    def cut(self, text: str) -> list[str]:
+    def split(self, text: str) -> list[str]:
         """Cut a text between all characters that are not neighbours in any token."""
         parts, start = [], 0
         for place, (left, right) in enumerate(pairwise(text), 1):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hf_sgpe.splitting.normalization import Normalization, aligned
+from hf_sgpe.splitting.normalization import NONE, Normalization, aligned
 from hf_sgpe.vocabulary.added_patterns import AddedPattern, AddedPatterns, Found
 from hf_sgpe.vocabulary.codec import Codec
 
@@ -36,8 +36,8 @@ def _encode_part(
     codec: Codec, text: str, added: AddedPatterns | None, *, is_first: bool
 ) -> tuple[list[int], NDArray[np.int32]]:
     normalization = codec.normalization if is_first else codec.normalization.later
-    if added and added.then and (added.then.matching or codec.by_characters):
-        matched, rest = normalization.in_two
+    matched, rest = normalization.in_two
+    if added and added.then and (added.then.matching or rest != NONE):
         normalized, origins = aligned(text, matched)
         ids, places = _encode_around(codec, normalized, added.then, rest)
     else:

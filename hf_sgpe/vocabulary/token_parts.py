@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
-from hf_sgpe.bpe.merging import MergeTable, apply_merges, symbols
+from hf_sgpe.bpe.merging import apply_merges, symbols
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 
@@ -18,15 +18,13 @@ class TokenParts:
     """A look-up of the tokens from which each token of a tokenizer is built."""
 
     def __init__(self, data: TokenizerData) -> None:
-        self._vocab = vocab = data.vocab
-        self._by_characters = data.by_characters
-        self._byte_ids = data.byte_tokens or [vocab.get(bytes([byte]), -1) for byte in range(256)]
-        self._tokens = {id: token for token, id in vocab.items()}
-        self._table = MergeTable(((vocab[left], vocab[right]), vocab[left + right]) for left, right in data.merges)
+        self._data = data
+        self._tokens = {id: token for token, id in data.vocab.items()}
+        self._table = data.merge_table()
 
     def of(self, token: bytes) -> tuple[bytes, bytes] | None:
         """Return the two tokens that the last merge of a token joins, or None if no merges build the token."""
-        ids = symbols(token, self._vocab if self._by_characters else None, self._byte_ids)
+        ids = symbols(token, self._data.characters, self._data.byte_ids)
         last = tuple(apply_merges(ids, self._table, fewest=2))
         if len(last) != 2 or last not in self._table.ranks:
             return None

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
+from hf_sgpe.bpe.merging import MergeTable
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import METASPACE, METASPACES, Normalization, prepare
 from hf_sgpe.splitting.splitting import Splitting
@@ -19,6 +21,9 @@ from hf_sgpe.vocabulary.byte_strings import byte_token, string_to_text
 from hf_sgpe.vocabulary.special_tokens import Template, check_special_tokens, roles_of
 from hf_sgpe.vocabulary.spelling import Spelling, spelling_after
 from hf_sgpe.vocabulary.vocabulary_arrays import MergePairs, TokenIds, held_together
+
+NO_ID = -1
+"""The id of a byte that the vocabulary lacks."""
 
 # Printable ASCII, and the continuation bytes of multi-byte characters.
 _NEEDED = (*range(0x20, 0x7F), *range(0x80, 0xC0))
@@ -235,6 +240,16 @@ class TokenizerData:
         return self.normalization.is_metaspace
 
     @property
+    def characters(self) -> Mapping[bytes, int] | None:
+        """The ids of characters (and longer tokens) if merges join characters, otherwise None."""
+        return self.vocab if self.by_characters else None
+
+    @cached_property
+    def byte_ids(self) -> tuple[int, ...]:
+        """Ids of the tokens for the 256 bytes. The id of a byte without a token is `NO_ID`."""
+        return tuple(self.byte_tokens or (self.vocab.get(bytes([byte]), NO_ID) for byte in range(256)))
+
+    @property
     def lacks_bytes(self) -> bool:
         """True if characters without a token are lost: merges join characters, and there are no byte tokens."""
         return self.by_characters and not self.byte_tokens
@@ -307,6 +322,11 @@ class TokenizerData:
         check_special_tokens(new, self.normalization.scheme)
         special = {**self.special_tokens, **ids}
         return replace(self, special_tokens=special, roles={**roles_of(new), **self.roles})
+
+    def merge_table(self) -> MergeTable:
+        """Return the merges as pairs of ids."""
+        ids = self.vocab
+        return MergeTable(((ids[left], ids[right]), ids[left + right]) for left, right in self.merges)
 
     def inside_text(self) -> TokenizerData:
         """Return a variant that puts no space before a text, to encode parts inside a normalized text."""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import re
 import time
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -10,6 +12,7 @@ from support.naive import apply_merges_by_rescan
 from tokenizers import AddedToken, Tokenizer, models, normalizers
 
 from hf_sgpe.bpe.merging import MergeTable, symbols
+from hf_sgpe.splitting.normalization import Space
 from hf_sgpe.vocabulary.neighbours import Neighbours
 from hf_sgpe.vocabulary.special_tokens import any_of
 
@@ -201,12 +204,19 @@ def test_characters_without_a_token_stay_together(known, tokens, text):
     for cuts_at_spaces in (False, True):
         neighbours = Neighbours(some, cuts_at_spaces=cuts_at_spaces, keeps_unknown=True)
         native = native_neighbours(some, cuts_at_spaces=cuts_at_spaces, keeps_unknown=True)
-        assert native.split(text) == neighbours.cut(text)
+        assert native.split(text) == neighbours.split(text)
     ids = {letter.encode(): 300 + ord(letter) for letter in known}
     for unknown in (None, (7, False), (7, True)):
         encoder = _native.Encoder([-1] * 256, [], None, [], 0, characters=list({**ids, b"\x00": 1}.items()), unknown=unknown)
         expected = symbols(text.encode(), {**ids, b"\x00": 1}, [-1] * 256, unknown)
         assert list(encoder.merge_words([text.encode()])) == [[id for id in expected if id >= 0]]
+
+
+def test_the_spaces_have_the_same_numbers_as_in_the_kernels():
+    header = (Path(__file__).parents[3] / "hf_sgpe/csrc/text_encoder.h").read_text()
+    written = re.search(r"enum class Space \{(.*)\}", header)[1]
+    numbers = {name: int(number) for name, number in re.findall(r"k(\w+) = (\d+)", written)}
+    assert {"".join(map(str.title, space.name.split("_"))): space.value for space in Space} == numbers
 
 
 def test_wrong_arguments_are_refused():

@@ -100,7 +100,7 @@ def test_parts_between_strangers_are_merged_as_the_whole_text(text):
     table = tokenizer._codec._table
     whole = apply_merges(symbols(text.encode(), data.vocab, data.byte_tokens), table)
     assert tokenizer.encode(text) == whole
-    assert "".join(Neighbours(data.vocab).cut(text)) == text
+    assert "".join(Neighbours(data.vocab).split(text)) == text
 
 
 def test_saved_tokenizers_are_the_same(pair, tmp_path):
