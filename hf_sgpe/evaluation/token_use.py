@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,10 +91,11 @@ def document_parts(
     are exactly the tokens of the whole document.
     """
     whole = not data.splitting.allows_cuts
+    last_cut: Callable[[str], int] | None = None
     if data.by_characters:
         # A space may be added after each added token, even inside a document.
         whole = bool(data.normalization.steps or (data.added_tokens and data.normalization.later.puts_space))
-    cuts = make_codec(data).neighbours.last_cut if data.by_characters else lambda text: 1
+        last_cut = make_codec(data).neighbours.last_cut
     held, begins = "", True
     for text, ends in read_documents(
         file,
@@ -103,7 +104,7 @@ def document_parts(
         whole=whole,
         on_progress=on_progress,
     ):
-        if held and cuts(held[-1] + text[:1]):
+        if held and (last_cut is None or last_cut(held[-1] + text[:1])):
             yield held, begins
             held, begins = text, False
         else:

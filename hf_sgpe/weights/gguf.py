@@ -299,24 +299,24 @@ def _add_tokenizer(writer: GGUFWriter, tokenizer: TokenizerData, pre: str, confi
     writer.add_string(gguf_tokenizer.SETTINGS_KEY, _compact(settings))
     if not tokenizer.merges:
         raise SGPEError(f"{folder}: llama.cpp requires merges, and the tokenizer has none")
-    writer.add_tokenizer_model(llama_cpp_characters.KIND if tokenizer.by_characters else "gpt2")
+    ends = end_ids(folder, config) or [tokenizer.eos_token_id]
+    ids_of = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "padding": [tokenizer.pad_token_id]}
     if tokenizer.by_characters:
+        writer.add_tokenizer_model(llama_cpp_characters.KIND)
         made = llama_cpp_characters.scores(tokenizer)
         least = float(-len(tokenizer.merges))
         writer.add_tokenizer_pre("default")
         writer.add_token_scores([made.get(id, least) for id in range(rows)])
         writer.add_add_space_prefix(tokenizer.normalization.puts_space)
+        ids_of["unknown"] = [tokenizer.unk_token_id]
         if tokenizer.unk_token_id is not None:
             types[tokenizer.unk_token_id] = TokenType.UNKNOWN
     else:
+        writer.add_tokenizer_model("gpt2")
         writer.add_tokenizer_pre(pre)
         writer.add_token_merges([f"{bytes_to_string(left)} {bytes_to_string(right)}" for left, right in tokenizer.merges])
     writer.add_token_list(tokens)
     writer.add_token_types(types)
-    ends = end_ids(folder, config) or [tokenizer.eos_token_id]
-    ids_of = {"bos": [tokenizer.bos_token_id], "eos": ends[:1], "eot": ends[1:2], "padding": [tokenizer.pad_token_id]}
-    if tokenizer.by_characters:
-        ids_of["unknown"] = [tokenizer.unk_token_id]
     for role, (*_, id) in ((role, (None, *ids)) for role, ids in ids_of.items()):
         if id is not None:
             writer.add_uint32(f"tokenizer.ggml.{role}_token_id", id)
