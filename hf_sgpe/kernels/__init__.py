@@ -11,8 +11,6 @@ import importlib
 import importlib.util
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 
 from hf_sgpe.errors import SGPEError
@@ -33,7 +31,6 @@ CHARACTER_CLASSES = {
 
 _ENVIRONMENT = "HF_SGPE_KERNEL"
 _AT_INSTALLATION = "HF_SGPE_PURE"
-_readable_only = False
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +45,7 @@ def is_native() -> bool:
     Raises:
         SGPEError: the kernels that ``HF_SGPE_KERNEL`` requires do not exist.
     """
-    return not _readable_only and _is_wanted_and_there(os.environ.get(_ENVIRONMENT, ""))
+    return _is_wanted_and_there(os.environ.get(_ENVIRONMENT, ""))
 
 
 def has_scanners() -> bool:
@@ -62,7 +59,7 @@ def describe() -> str:
     """Return the name of the kernels in use. If the native kernels are not used, or only in part, the reason follows."""
     if is_native():
         return "native" if classes_agree() else "native, without scanners: tokenizers uses another version of Unicode"
-    forced = _readable_only or os.environ.get(_ENVIRONMENT) == "python"
+    forced = os.environ.get(_ENVIRONMENT) == "python"
     return f"python ({_ENVIRONMENT}=python)" if forced else f"python ({_why_not_native()}: see README)"
 
 
@@ -74,7 +71,7 @@ def note_slow_use(characters: int) -> None:
         characters: Number of characters in this call. Characters of earlier calls count, too.
     """
     global _slow_characters
-    if _readable_only or _slow_characters > _LITTLE_TEXT:
+    if _slow_characters > _LITTLE_TEXT:
         return
     _slow_characters += characters
     if _slow_characters <= _LITTLE_TEXT or os.environ.get(_ENVIRONMENT) == "python":
@@ -101,19 +98,7 @@ def leave_slow_use_to_others() -> None:
 
 def stay_readable() -> None:
     """Turn off the native kernels in a worker process, because its parent does not use them."""
-    global _readable_only
-    _readable_only = True
-
-
-@contextmanager
-def readable_only() -> Iterator[None]:
-    """Turn off the native kernels inside the block. Existing objects keep their kernels."""
-    global _readable_only
-    before, _readable_only = _readable_only, True
-    try:
-        yield
-    finally:
-        _readable_only = before
+    os.environ[_ENVIRONMENT] = "python"
 
 
 @cache

@@ -1,4 +1,3 @@
-import contextlib
 import importlib.machinery
 import importlib.util
 import re
@@ -75,7 +74,7 @@ def test_a_little_text_is_not_slow(without_kernels, caplog):
     assert len(caplog.messages) == 1
 
 
-@pytest.mark.parametrize("choice", ["HF_SGPE_KERNEL", "HF_SGPE_PURE", "installed pure", "readable_only"])
+@pytest.mark.parametrize("choice", ["HF_SGPE_KERNEL", "HF_SGPE_PURE", "installed pure"])
 def test_slow_use_that_was_asked_for_is_not_remarked_on(choice, without_kernels, caplog):
     if choice.startswith("HF"):
         without_kernels.setenv(choice, "python" if choice == "HF_SGPE_KERNEL" else "1")
@@ -84,8 +83,7 @@ def test_slow_use_that_was_asked_for_is_not_remarked_on(choice, without_kernels,
         module.__spec__ = importlib.machinery.ModuleSpec("hf_sgpe._pure", None)
         without_kernels.setitem(sys.modules, "hf_sgpe._pure", module)
         assert kernels.describe() == "python (installed with HF_SGPE_PURE=1: see README)"
-    with kernels.readable_only() if choice == "readable_only" else contextlib.nullcontext():
-        SLOW_USES["encoding"]()
+    SLOW_USES["encoding"]()
     assert not caplog.messages
 
 

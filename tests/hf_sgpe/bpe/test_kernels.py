@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given, strategies as st
 from support.corpora import corpus
-from support.kernels import needs_native
+from support.kernels import needs_native, readable_only
 from support.naive import apply_merges_by_rescan
 
-from hf_sgpe import TrainingConfig, WordCounts, kernels, train_from_counts
+from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.bpe.merging import MergeTable, merge_words
 from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
@@ -22,7 +22,7 @@ def test_both_kernels_train_the_same_tokenizer(recipe, characters, vocab_size):
     config = TrainingConfig(vocab_size, recipe, scripts=("sinhala", "devanagari", "bengali"))
     counts = WordCounts.from_texts(texts, config)
     tokenizer = train_from_counts(counts, config)
-    with kernels.readable_only():
+    with readable_only():
         same = WordCounts.from_texts(texts, config)
         assert same == counts
         readable = train_from_counts(same, config)
@@ -43,7 +43,7 @@ def test_the_native_trainer_reports_what_the_readable_one_does(tie_break, corpus
     options = {"vocabulary": [b"b", b"a", b"\xff", b"ab"], "num_merges": num_merges, "tie_break": tie_break}
     options["min_frequency"] = min_frequency
     found = learn_merges(words, counts, **options, on_merge=lambda *step: seen[0].append(step))
-    with kernels.readable_only():
+    with readable_only():
         assert found == learn_merges(words, counts, **options, on_merge=lambda *step: seen[1].append(step))
     assert seen[0] == seen[1]
 
@@ -53,7 +53,7 @@ def test_the_native_trainer_reports_what_the_readable_one_does(tie_break, corpus
 def test_the_native_unit_tier_is_the_readable_one(units):
     merges = build_unit_tier(units)
     left = [list(word) for word in merge_words(units, merges)]
-    with kernels.readable_only():
+    with readable_only():
         assert build_unit_tier(units) == merges
         assert [list(word) for word in merge_words(units, merges)] == left
 

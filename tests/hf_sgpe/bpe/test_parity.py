@@ -2,9 +2,9 @@
 
 import pytest
 from hypothesis import given, strategies as st
+from support.kernels import readable_only
 from support.naive import learn_by_recount
 
-from hf_sgpe import kernels
 from hf_sgpe.bpe.parity import CountedWords, learn_in_parity
 from hf_sgpe.bpe.trainer import TIE_BREAKS, Word, learn_merges
 from hf_sgpe.errors import SGPEError
@@ -66,7 +66,7 @@ def test_equals_a_naive_recount(tie_break, corpora, num_merges, min_frequency):
     }
     expected = by_recounting(learning, held_out, **options)
     assert learn_in_parity(learning, held_out, **options) == expected
-    with kernels.readable_only():
+    with readable_only():
         assert learn_in_parity(learning, held_out, **options) == expected
 
 
@@ -95,7 +95,7 @@ def test_a_merge_saves_a_token_each_time_its_word_occurs():
     options = {"vocabulary": [bytes([byte]) for byte in range(256)], "num_merges": 2}
     expected = [(97, 98), (99, 100)]  # the first has 12 tokens before its merge and 6 after it, the other has 8
     assert learn_in_parity([often, once], [often, once], **options) == expected
-    with kernels.readable_only():
+    with readable_only():
         assert learn_in_parity([often, once], [often, once], **options) == expected
 
 

@@ -2,9 +2,9 @@ import random
 
 import pytest
 from hypothesis import given, strategies as st
+from support.kernels import readable_only
 from support.naive import learn_by_recount
 
-from hf_sgpe import kernels
 from hf_sgpe.bpe.trainer import TIE_BREAKS, Word, learn_merges
 from hf_sgpe.errors import SGPEError
 
@@ -51,7 +51,7 @@ def test_long_words_and_counts_far_apart(tie_break, corpus, num_merges):
     options = {"vocabulary": LETTERS, "num_merges": num_merges, "tie_break": tie_break}
     steps = [[], []]
     found = learn_merges(words, counts, **options, on_merge=lambda *step: steps[0].append(step))
-    with kernels.readable_only():
+    with readable_only():
         assert found == learn_merges(words, counts, **options, on_merge=lambda *step: steps[1].append(step))
     assert steps[0] == steps[1]
 

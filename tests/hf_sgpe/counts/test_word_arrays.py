@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from support.examples import few_examples
+from support.kernels import readable_only
 
 from hf_sgpe import TrainingConfig, WordCounts, kernels
 from hf_sgpe.bpe.merging import merge_words
@@ -111,7 +112,7 @@ def test_kernels_give_the_same_for_word_arrays_and_lists(counts):
     assert learn_merges(made, times.data, **options) == learn_merges(listed, values, **options)
     options["vocabulary"] = [*BYTES, "\u0d80".encode()[:2], "ක".encode()]
     in_units = learn_merges(merge_words(made, merges), times.data, **options)
-    with kernels.readable_only():
+    with readable_only():
         assert in_units == learn_merges(merge_words(listed, merges), values, **options)
 
 

@@ -9,11 +9,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 from support.character_tokenizers import character_tokenizer
-from support.kernels import needs_native
+from support.kernels import needs_native, readable_only
 
 from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.formats import loading, tokenizer_json
-from hf_sgpe.kernels import readable_only
 from hf_sgpe.vocabulary.vocabulary_arrays import MergePairs, TokenIds
 
 pytestmark = [pytest.mark.kernels, needs_native]

@@ -3,10 +3,11 @@ import json
 import pytest
 from hypothesis import given
 from support.command import hf_sgpe
+from support.kernels import readable_only
 from support.texts import texts
 from tokenizers import Tokenizer
 
-from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, TrainingConfig, WordCounts, kernels, train_from_counts
+from hf_sgpe import BPETokenizer, LinguisTrie, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.learning.portable_cost import cost_of_one_split, more_tokens
 from hf_sgpe.splitting.splitting import Splitting
 
@@ -75,7 +76,7 @@ def test_halves_of_a_conjunct_that_the_pattern_cuts_are_tokens(sample, tokenizer
 def test_the_readable_kernels_learn_the_same(sample):
     small = {language: text[:4000] for language, text in sample.items()}
     native = portable(small, vocab_size=1200)
-    with kernels.readable_only():
+    with readable_only():
         readable = portable(small, vocab_size=1200)
     assert readable.merges == native.merges
 

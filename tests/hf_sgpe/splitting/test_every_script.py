@@ -12,6 +12,7 @@ import regex
 from hypothesis import given, strategies as st
 from support.corpora import LANGUAGES, corpus, data_file
 from support.examples import few_examples
+from support.kernels import readable_only
 from support.naive import apply_merges_by_rescan
 from support.paths import ROOT
 from support.texts import LINES, every_character
@@ -67,7 +68,7 @@ def trie_of(*names):
 
 @cache
 def readable_trie_of(*names):
-    with kernels.readable_only():
+    with readable_only():
         return LinguisTrie(names, whole_clusters=True)
 
 
@@ -361,6 +362,6 @@ def test_words_count_for_the_script_that_they_begin_in(readable):
     """Letters of three and of four bytes alike, with a space before them and without."""
     letters = {name: min(resolve_script(name).letters_and_marks()) for name in EVERY}
     words = [space + letter + "a" for letter in letters.values() for space in ("", " ")]
-    with kernels.readable_only() if readable else nullcontext():
+    with readable_only() if readable else nullcontext():
         trie = LinguisTrie(EVERY)
         assert trie.count_scripts([word.encode() for word in words], [3] * len(words)) == dict.fromkeys(EVERY, 6)

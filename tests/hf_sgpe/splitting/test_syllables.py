@@ -4,10 +4,10 @@ import pytest
 import regex
 from hypothesis import given
 from support.corpora import corpus
-from support.kernels import EVERY_KIND, needs_native
+from support.kernels import EVERY_KIND, needs_native, readable_only
 from support.texts import indic, texts
 
-from hf_sgpe import LinguisTrie, SGPEError, kernels, segment_into_words
+from hf_sgpe import LinguisTrie, SGPEError, segment_into_words
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.scripts.script_tables import TEN
 from hf_sgpe.splitting.syllables import is_boundary
@@ -104,7 +104,7 @@ def test_equals_the_documents_grammar_on_running_text(language):
 def tries():
     """Native and readable ones, in pairs."""
     which = ((EVERY_KIND, True), (EVERY_KIND, False), (("sinhala",), False))
-    with kernels.readable_only():
+    with readable_only():
         readable = [LinguisTrie(*one) for one in which]
     return [(LinguisTrie(*one), other) for one, other in zip(which, readable, strict=True)]
 

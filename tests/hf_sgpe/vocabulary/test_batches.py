@@ -4,9 +4,10 @@ import sys
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from support.kernels import readable_only
 from support.texts import texts
 
-from hf_sgpe import BPETokenizer, SGPEError, kernels
+from hf_sgpe import BPETokenizer, SGPEError
 from hf_sgpe.vocabulary.batches import make_batch
 from hf_sgpe.vocabulary.special_tokens import Template
 
@@ -180,7 +181,7 @@ def test_special_tokens_in_tensors_are_left_out_when_asked(framed, way):
     elif way == "stream":
         assert "".join(framed.decode_stream(rows[1], skip_special_tokens=True)) == "cd"
     else:
-        with kernels.readable_only():
+        with readable_only():
             assert copy.deepcopy(framed).decode(rows[1], skip_special_tokens=True) == "cd"
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from support.corpora import corpus
-from support.kernels import needs_native
+from support.kernels import needs_native, readable_only
 from support.texts import indic, texts
 
-from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, kernels, train_from_counts
+from hf_sgpe import BPETokenizer, SGPEError, TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.bpe.unit_tier import BYTES
 from hf_sgpe.splitting.normalization import prepare
 from hf_sgpe.vocabulary import codec
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.kernels
 
 @contextmanager
 def readable_twin(tokenizer):
-    with kernels.readable_only():
+    with readable_only():
         yield pickle.loads(pickle.dumps(tokenizer))
 
 

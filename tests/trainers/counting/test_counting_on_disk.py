@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
+from support.kernels import readable_only
 
 from hf_sgpe import kernels, train_from_counts
 from hf_sgpe.learning.observer import Observer
@@ -31,7 +32,7 @@ def crowded(monkeypatch):
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("chosen", [nullcontext, kernels.readable_only])
+@pytest.mark.parametrize("chosen", [nullcontext, readable_only])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_the_file_is_that_of_all_words_in_memory(sample, tmp_path, workers, chosen, crowded):
     texts = [

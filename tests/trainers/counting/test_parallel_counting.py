@@ -5,8 +5,8 @@ from contextlib import nullcontext
 
 import pytest
 from support.corpora import corpus
+from support.kernels import readable_only
 
-from hf_sgpe import kernels
 from hf_sgpe.counts.counters import make_word_counter
 from trainers import SGPEError, TrainingConfig, WordCounts, count_files, count_texts, find_files
 
@@ -23,11 +23,11 @@ def test_files_are_counted_as_their_whole_text(tmp_path, recipe):
     whole = WordCounts.from_texts([text], config)
     for workers in (1, 3):
         assert count_files([tmp_path / "a.txt"], config, workers=workers) == whole
-    with kernels.readable_only():
+    with readable_only():
         assert count_files([tmp_path / "a.txt"], config, workers=2) == whole
 
 
-@pytest.mark.parametrize("chosen", [nullcontext, kernels.readable_only])
+@pytest.mark.parametrize("chosen", [nullcontext, readable_only])
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_any_number_of_workers_counts_the_same(sample, workers, chosen):
     texts = [*sample.values(), "of<|endoftext|>two", "e\u0301", "\ud800"] * 20
@@ -44,7 +44,7 @@ def test_a_process_of_a_pool_which_can_have_no_children_counts_alone(sample):
     assert counts == WordCounts.from_texts(sample.values(), config)
 
 
-@pytest.mark.parametrize("chosen", [nullcontext, kernels.readable_only])
+@pytest.mark.parametrize("chosen", [nullcontext, readable_only])
 def test_errors_of_a_file_come_through_the_workers(tmp_path, chosen):
     (tmp_path / "a.txt").write_bytes(b"fine\n" * 900_000 + b"\xff")
     with chosen(), pytest.raises(SGPEError, match=r"a\.txt .* byte offset 4500000"):

@@ -12,8 +12,9 @@ from functools import partial
 
 import numpy as np
 import pytest
+from support.kernels import readable_only
 
-from hf_sgpe import BPETokenizer, kernels
+from hf_sgpe import BPETokenizer
 from hf_sgpe.corpora.text_files import read_documents
 from hf_sgpe.files.resuming import alone_in
 from trainers import SGPEError, tokenize_corpus
@@ -56,7 +57,7 @@ def ids_of(out, dtype="<u2"):
     return np.concatenate([np.fromfile(file, dtype) for file in sorted(out.glob("*.bin"))])
 
 
-@pytest.mark.parametrize("chosen", [nullcontext, kernels.readable_only])
+@pytest.mark.parametrize("chosen", [nullcontext, readable_only])
 def test_the_ids_are_those_of_encode(corpus, tokenizer, tmp_path, small, chosen):
     folder, documents = corpus
     with chosen():

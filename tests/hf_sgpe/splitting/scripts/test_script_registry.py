@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import pytest
 import regex
+from support.kernels import readable_only
 
-from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer, kernels
+from hf_sgpe import LinguisTrie, LinguisTriePreTokenizer
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
 from hf_sgpe.splitting.scripts.script_tables import TEN
 
@@ -80,5 +81,5 @@ def test_a_syllable_ends_where_the_script_says_that_one_may(monkeypatch):
     monkeypatch.setitem(SCRIPTS, "waiting", waiting)
     trie = LinguisTrie(["waiting"])
     assert trie.tokenize("कि|क्षि|कक्ष|किक्".replace("|", "")) == ["कि", "क्षि", "क", "क", "्", "ष", "कि", "क", "्"]
-    with kernels.readable_only():
+    with readable_only():
         assert LinguisTrie(["waiting"]).tokenize("किक्षिककि") == trie.tokenize("किक्षिककि") == ["कि", "क्षि", "क", "कि"]
