@@ -9,6 +9,7 @@ call.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -93,6 +94,11 @@ def to_dict(tokenizer: TokenizerData) -> dict[str, Any]:
         vocab=model_vocab.vocab_of(tokenizer),
         merges=[list(map(tokenizer.spelling.string_of, pair)) for pair in tokenizer.merges],
     )
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the content of a ``tokenizer.json``."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def config(tokenizer: TokenizerData) -> dict[str, Any]:

@@ -5,7 +5,6 @@ another tokenizer.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 
 from hf_sgpe.formats import tokenizer_json
@@ -58,7 +57,7 @@ def is_measured(card: str) -> bool:
 
 def _digest_of(tokenizer: BPETokenizer | PieceFolder) -> str:
     content = tokenizer.content if isinstance(tokenizer, PieceFolder) else tokenizer_json.to_dict(tokenizer.data)
-    return _digest(json.dumps(content, sort_keys=True))
+    return tokenizer_json.digest(content)
 
 
 def _digest(text: str) -> str:

@@ -12,9 +12,10 @@ import numpy as np
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.json_files import read_json
+from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.token_files.layouts import TOKEN_FORMATS, Block, token_format
-from trainers.token_files.token_shards import MANIFEST, TRAIN, VALIDATION, Shard, digest_of_tokenizer
+from trainers.token_files.token_shards import MANIFEST, TRAIN, VALIDATION, Shard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +41,7 @@ class TokenFolder:
 
     def check_tokenizer(self, tokenizer: BPETokenizer) -> None:
         """Check that the tokens were made with the given tokenizer."""
-        if digest_of_tokenizer(tokenizer) != self.settings["tokenizer"]:
+        if tokenizer_json.digest(tokenizer_json.to_dict(tokenizer.data)) != self.settings["tokenizer"]:
             raise SGPEError(
                 f"{self.path} has the ids of another tokenizer: give the tokenizer that hf-sgpe tokenize used, or tokenize "
                 "the corpus again"

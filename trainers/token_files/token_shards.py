@@ -8,7 +8,6 @@ documents of the existing shards, and its next shard is the same as in an uninte
 from __future__ import annotations
 
 import copy
-import hashlib
 import json
 import os
 import shutil
@@ -157,7 +156,7 @@ class TokenizingJob:
         self.shard_tokens = shard_tokens
         self.parts = _parts_of(self.corpus.files)
         self.settings: dict[str, Any] = {
-            "tokenizer": digest_of_tokenizer(self.tokenizer),
+            "tokenizer": tokenizer_json.digest(tokenizer_json.to_dict(self.tokenizer.data)),
             "format": self.form.name,
             "dtype": self.dtype,
             "begin_token_id": self.begin_id,
@@ -378,12 +377,6 @@ class TokenizingJob:
                 writer.finish()
             sizes = {f"{name}{ending}": (folder / f"{name}{ending}").stat().st_size for ending in self.form.endings}
         return Shard(name, documents, tokens, text_bytes, sizes)
-
-
-def digest_of_tokenizer(tokenizer: BPETokenizer) -> str:
-    """Return the SHA-256 of the content of a tokenizer's ``tokenizer.json``."""
-    content = json.dumps(tokenizer_json.to_dict(tokenizer.data), sort_keys=True)
-    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _corpus_apart_from(folder: Path, corpus: Corpus) -> Corpus:
