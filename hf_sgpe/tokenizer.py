@@ -640,10 +640,8 @@ class BPETokenizer:
         return _added_patterns(self.data, ())
 
     def _add_template(self, ids: list[int]) -> list[int]:
-        if self.template is None:
-            return ids
-        parts = (ids if name == "$A" else [self.added_ids[name]] for name, _ in self.template.single)
-        return [id for part in parts for id in part]
+        before, after = self.data.ids_around
+        return [*before, *ids, *after]
 
     # ---------------------------------------------------------------- decoding
 

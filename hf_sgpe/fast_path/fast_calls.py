@@ -155,10 +155,7 @@ class _Lane:
         # The readable kernels are no faster than the backend.
         self.is_open = bpe is not None and bpe.encodes_natively
         if bpe is not None and bpe.template is not None:
-            names = [name for name, _ in bpe.template.single]
-            place = names.index("$A")
-            self.prefix = [bpe.added_ids[name] for name in names[:place]]
-            self.suffix = [bpe.added_ids[name] for name in names[place + 1 :]]
+            self.prefix, self.suffix = bpe.data.ids_around
             # The backend handles templates with more than one token type id.
             self.is_open &= {type_id for _, type_id in bpe.template.single} == {0}
 

@@ -160,8 +160,9 @@ class TextGenerator:
         needs at least two tokens.
         """
         ids = self.encode(text)
-        text_ids = ids[len(self._before) :]
-        unscored = 0 if self._before else 1
+        before, _ = self.tokenizer.data.ids_around
+        text_ids = ids[len(before) :]
+        unscored = 0 if before else 1
         if len(text_ids) <= unscored:
             reason = "is one token, and the tokenizer puts no token before it" if text_ids else "is empty"
             raise SGPEError(f"no token can be scored, because the text {reason}: give a longer text")
@@ -291,19 +292,12 @@ class TextGenerator:
         """
         if not isinstance(prompt, str):
             raise TypeError(f"the prompt must be a string, not {type(prompt).__name__}")
-        return self._before + self.tokenizer.encode(prompt, allowed_special=allowed_special)
+        return self.tokenizer.data.ids_around[0] + self.tokenizer.encode(prompt, allowed_special=allowed_special)
 
     @cached_property
     def constrainer(self) -> Constrainer:
         """The model's vocabulary, prepared for answers that follow a rule (`hf_sgpe.generation.structured_output`)."""
         return Constrainer(self.tokenizer, self.engine.vocab_size)
-
-    @cached_property
-    def _before(self) -> list[int]:
-        """The ids of the special tokens that the tokenizer puts before a text."""
-        tokenizer = self.tokenizer
-        names = [name for name, _ in tokenizer.template.single] if tokenizer.template else ["$A"]
-        return [tokenizer.added_ids[name] for name in names[: names.index("$A")]]
 
     @cached_property
     def _healer(self) -> Healer:

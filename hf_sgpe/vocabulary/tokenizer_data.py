@@ -294,6 +294,13 @@ class TokenizerData:
         matched = self.normalization.in_two[0]
         return others, added | {self.added_ids[text]: prepare(text, matched).encode() for text in self.normalized_tokens}
 
+    @cached_property
+    def ids_around(self) -> tuple[list[int], list[int]]:
+        """The ids of the special tokens that the template puts before and after a single text."""
+        names = [name for name, _ in self.template.single] if self.template else ["$A"]
+        place, ids = names.index("$A"), self.added_ids
+        return [ids[name] for name in names[:place]], [ids[name] for name in names[place + 1 :]]
+
     @property
     def rows_needed(self) -> int:
         """Number of rows that a model's embedding must have.
