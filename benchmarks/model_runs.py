@@ -18,7 +18,7 @@ from hf_sgpe.files.resuming import check_settings, keep_settings
 from hf_sgpe.terminal.progress import somebody_watches
 from trainers.language_models.language_model import pack
 from trainers.language_models.scoring import score_texts
-from trainers.language_models.training_loop import train_on
+from trainers.language_models.training_loop import warm_up_and_cosine
 from trainers.language_models.training_runs import require_pytorch
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 _SEED = ", seed "
+_LEAST_RATE = 0.1  # the last learning rate relative to the peak, as is usual for small models
 
 
 def add_options(option: Callable[..., Any], out: str, **defaults: float) -> None:
@@ -125,10 +126,15 @@ def train(
     mixed: bool | None = None,
     **scoring: Any,
 ) -> list[dict[str, Any]]:
-    """Train a model on the result of `batches_of`, and return the measurements after the steps in ``ends``.
+    """Train a model on the result of `batches_of`, and return the measurements after the steps in ``ends``. The learning
+    rate falls to a tenth of its peak.
 
-    ``mixed`` is for `train_on`, and ``scoring`` has arguments of `score_texts`.
+    Args:
+        mixed: Whether to use mixed precision with bfloat16. None uses it if the model is on a CUDA GPU that supports it.
+        scoring: Arguments of `score_texts`.
     """
+    import torch
+
     points: list[dict[str, Any]] = []
     began = time.perf_counter()
 
@@ -141,6 +147,19 @@ def train(
             points.append(point | {"bits_per_byte": values, "on_new_tokens": on_new})
 
     measure(0)
-    bar = tqdm(batches, desc=title, unit=" steps", disable=not somebody_watches(), leave=False)
-    train_on(model, bar, optimizer, steps=len(batches), after_step=measure, mixed=mixed)
+    schedule = warm_up_and_cosine(optimizer, len(batches), least=_LEAST_RATE)
+    if mixed is None:
+        mixed = model.device.type == "cuda" and torch.cuda.is_bf16_supported()
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    model.train()
+    for step, batch in enumerate(tqdm(batches, desc=title, unit=" steps", disable=not somebody_watches(), leave=False), 1):
+        ids = batch.to(model.device)
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=mixed):
+            loss = model(input_ids=ids, labels=ids, use_cache=False).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+        schedule.step()
+        model.zero_grad()
+        measure(step)
     return points
