@@ -16,9 +16,10 @@ from hf_sgpe.counts.count_files import read_info
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.files.hub import public_name
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
-from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer, number_of_tokens
+from hf_sgpe.learning.extension.extending import Extension, extend_tokenizer
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.learning.extension.piece_extending import PieceExtension
+from hf_sgpe.learning.extension.script_words import number_of_tokens
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.counting.parallel_counting import count_corpus
@@ -127,11 +128,10 @@ def cost_of(extension: Extension | PieceExtension, scripts: Iterable[str], texts
     units = sum(times * (1 if spaced else len(word)) for word, times in words.items())
     running, times = [f" {word}" for word in words], list(words.values())
     unit = "word" if spaced else "character"
+    before, after = (number_of_tokens(one, running, times) / units for one in (extension.base, extension.tokenizer))
     if isinstance(extension, Extension):
-        before, after = (number_of_tokens(data, running, times) / units for data in (extension.base, extension.tokenizer))
         return Cost(unit, before, after)
-    encoded = [one.encode_batch(running) for one in (extension.base, extension.tokenizer)]
-    before, after = (sum(len(ids) * n for ids, n in zip(rows, times, strict=True)) / units for rows in encoded)
+    encoded = (one.encode_batch(running) for one in (extension.base, extension.tokenizer))
     unknown, total = extension.base.unknown, sum(times)
     old, new = (sum(n for ids, n in zip(rows, times, strict=True) if unknown in ids) / total for rows in encoded)
     return Cost(unit, before, after, (old, new))

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from shlex import quote
-
-import numpy as np
 
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
@@ -25,11 +23,10 @@ from hf_sgpe.learning.extension.character_tiers import CharacterTierLearner
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
 from hf_sgpe.learning.extension.extension_tiers import TierLearner
 from hf_sgpe.learning.extension.promise import check_promise, words_of_scripts
-from hf_sgpe.learning.extension.script_words import Words
+from hf_sgpe.learning.extension.script_words import Words, number_of_tokens
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.splitting.splitting import Splitting
-from hf_sgpe.vocabulary.codec import make_codec
 from hf_sgpe.vocabulary.reserved_tokens import reserved_ids, with_reserved, without_reserved
 from hf_sgpe.vocabulary.token_parts import without_tokens
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
@@ -197,12 +194,6 @@ def extend_tokenizer(
         return extension
     base, extended = (with_reserved(one, data, kept) for one in (extension.base, extension.tokenizer))
     return replace(extension, base=base, tokenizer=extended)
-
-
-def number_of_tokens(data: TokenizerData, texts: Sequence[str], times: Sequence[int]) -> float:
-    """Return the number of tokens of parts of text, each of which occurs a number of times."""
-    ends = make_codec(data.inside_text()).encode_batch_to_numpy(texts)[1]
-    return float(np.dot(np.diff(ends, prepend=0), times))
 
 
 def _check_counts(counts: WordCounts, splitting: Splitting) -> None:

@@ -28,7 +28,7 @@ from hf_sgpe.files.hub import public_name
 from hf_sgpe.formats.piece_folder import UNIGRAM, PieceFolder
 from hf_sgpe.learning.extension.character_tiers import CharacterTierLearner
 from hf_sgpe.learning.extension.extension_config import AUTO, ExtensionConfig
-from hf_sgpe.learning.extension.script_words import Words
+from hf_sgpe.learning.extension.script_words import Words, number_of_tokens
 from hf_sgpe.learning.observer import NOBODY, Observer
 from hf_sgpe.splitting.normalization import Normalization
 from hf_sgpe.splitting.scripts.script import ZWJ, ZWNJ, shared_marks
@@ -132,7 +132,7 @@ def extend_pieces(
     extended = base.with_pieces(scores, note)
     check_pieces(base, extended, confinement)
     texts = [word.decode() for word in words.words]
-    before, after = (_number_of_tokens(one, texts, words.times) / sum(words.times) for one in (base, extended))
+    before, after = (number_of_tokens(one, texts, words.times) / sum(words.times) for one in (base, extended))
     unit_pieces = {*characters, *(piece for token in islice(learned, units) for piece in _pieces_of(base, token))}
     return PieceExtension(base, extended, scores, len(unit_pieces.intersection(new)), (before, after))
 
@@ -247,11 +247,6 @@ def _scores(base: PieceFolder, own: Iterable[str], times: Mapping[str, int]) -> 
     middle = median([old[piece] for piece in own] or every)
     low, most = max(middle - _SPREAD, min(every)), log(max(times.values()) + 1) or 1.0
     return {piece: low + 2 * _SPREAD * log(count + 1) / most for piece, count in times.items()}
-
-
-def _number_of_tokens(tokenizer: PieceFolder, texts: list[str], times: list[int]) -> float:
-    encoded = tokenizer.encode_batch(texts)
-    return float(sum(len(ids) * count for ids, count in zip(encoded, times, strict=True)))
 
 
 def _check_added_ids(base: PieceFolder) -> None:

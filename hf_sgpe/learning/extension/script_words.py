@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from hf_sgpe.counts.word_counts import WordCounts
+from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.learning.assembling import warn_of_absent
 from hf_sgpe.learning.extension.extension_config import ExtensionConfig
 from hf_sgpe.splitting.scripts.script import runs
 from hf_sgpe.splitting.scripts.script_registry import resolve_script
+from hf_sgpe.vocabulary.codec import make_codec
+from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
 
 # Weighted counts are whole numbers. Each occurrence of a word counts at most this many parts.
 _WEIGHT_PARTS = 64
+
+
+def number_of_tokens(tokenizer: TokenizerData | PieceFolder, texts: Sequence[str], times: Sequence[int]) -> float:
+    """Return the number of tokens of parts of text, each of which occurs a number of times."""
+    if isinstance(tokenizer, PieceFolder):
+        return float(np.dot([len(ids) for ids in tokenizer.encode_batch(texts)], times))
+    ends = make_codec(tokenizer.inside_text()).encode_batch_to_numpy(texts)[1]
+    return float(np.dot(np.diff(ends, prepend=0), times))
 
 
 class Words(NamedTuple):
