@@ -28,7 +28,7 @@ class _TokenizeOptions:
     corpus: list[str] = arguments(CORPUS_HELP)
     tokenizer: str = option(TOKENIZER_HELP, ..., "-t")
     out: str = option("Folder to write shards and manifest.json to.", ..., "-o")
-    form: str = option(_FORMATS, "nanogpt", "--format")
+    format: str = option(_FORMATS, "nanogpt")
     end_token: str | None = option("Special token after each document (default: the tokenizer's EOS token).")
     no_end_token: bool = option(
         "Put no token after documents. This works only for formats that store where documents end.", False
@@ -63,18 +63,11 @@ def tokenize(given: _TokenizeOptions, as_json: Json = False) -> None:
         raise SGPEError("--end-token and --no-end-token cannot be used together: leave one out")
     if given.shard_tokens < 1:
         raise SGPEError(f"--shard-tokens must be at least 1, not {given.shard_tokens}")
-    done = tokenize_corpus(
-        given.corpus,
-        given.tokenizer,
-        given.out,
-        format=given.form,
-        end_token=(not given.no_end_token) if given.end_token is None else given.end_token,
-        lines=given.lines,
-        text_field=given.text_field,
-        shard_tokens=given.shard_tokens,
-        validation_share=given.validation_share,
-        workers=given.workers,
-    )
+    options = asdict(given)
+    corpus, no_end_token = options.pop("corpus"), options.pop("no_end_token")
+    if given.end_token is None:
+        options["end_token"] = not no_end_token
+    done = tokenize_corpus(corpus, **options)
     facts = {**asdict(done), "out": str(done.out)}
     if done.validation is not None:
         facts["validation"]["out"] = str(done.validation.out)
