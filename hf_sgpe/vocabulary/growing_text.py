@@ -45,8 +45,9 @@ _FIRST_TOKENS = 8
 class Restarts:
     """A finder of restarts: the positions in a text at which encoding can begin again. Merges join bytes."""
 
-    # After a search without a restart, a stream is searched again if its text is longer by this factor.
-    _growth = 1
+    # The length from which the text of a stream is searched. After a search without a restart, the text is searched again if
+    # it is longer by the factor.
+    _least, _growth = 0, 1
 
     def __init__(
         self, codec: Codec, added: AddedPatterns | None, tokens: Collection[str], matching: Mapping[str, Matching]
@@ -61,22 +62,21 @@ class Restarts:
             searched: The number of characters at the beginning that an earlier call, with only these characters as the text,
                 searched without finding a restart.
         """
-        return self._last(text, searched) if self._exist else 0
-
-    def _last(self, text: str, searched: int) -> int:
-        return last_cut(text, max(searched - 2, 0))
+        return last_cut(text, max(searched - 2, 0)) if self._exist else 0
 
     def texts(self, chunks: Iterable[str]) -> Iterator[str]:
         """Regroup the chunks of a stream into texts that end at restarts, so that they can be encoded one by one."""
-        held, searched = "", 0
+        held, searched, least = "", 0, self._least
         for chunk in chunks:
             held += chunk
-            if len(held) < self._growth * searched:
+            if len(held) < least:
                 continue
-            cut = self.last(held, searched)
-            if cut:
+            if cut := self.last(held, searched):
                 yield held[:cut]
-            held, searched = held[cut:], 0 if cut else len(held)
+                held, searched, least = held[cut:], 0, self._least
+            else:
+                searched = len(held)
+                least = self._growth * searched
         if held:
             yield held
 
@@ -96,11 +96,12 @@ class CharacterRestarts(Restarts):
         self._codec = codec
         self._find = added.first.find if added else None
         self._longest = max(map(len, tokens), default=0) if added else 0
+        self._least = 2 * self._longest
 
-    def _last(self, text: str, searched: int) -> int:
+    def last(self, text: str, searched: int = 0) -> int:
         # An added token that begins before this place is complete.
         sure = len(text) - self._longest
-        if sure <= 0:
+        if sure <= 0 or not self._exist:
             return 0
         ends = [stop for start, stop, _ in self._find(text) if start < sure] if self._find else []
         start = max(ends[-1] if ends else 0, searched - self._longest - 1)
