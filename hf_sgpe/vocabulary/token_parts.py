@@ -41,13 +41,13 @@ class TokenParts:
         >>> [(token, times) for token, times in need.items() if times]
         [(b'l', 3), (b'o', 2), (b'w', 2), (b'lo', 2), (b'low', 2)]
         """
-        need, parts = Counter(use), {token: self.of(token) or () for token in sorted(self._vocab, key=len)}
+        need, parts = Counter(use), {token: self.of(token) or () for token in sorted(self._data.vocab, key=len)}
         for token in reversed(parts):
             for part in parts[token]:
                 need[part] += need[token]
         latest: dict[bytes, int] = {}  # the highest id of a token and its parts
         for token, two in parts.items():
-            latest[token] = max([self._vocab[token], *map(latest.__getitem__, two)])
+            latest[token] = max([self._data.vocab[token], *map(latest.__getitem__, two)])
         return {token: need[token] for token in sorted(parts, key=lambda token: (-need[token], latest[token]))}
 
 
