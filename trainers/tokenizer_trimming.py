@@ -107,12 +107,19 @@ def trim(
     files, corpus, folder = find_files(evaluate), find_counted(by_use), read_folder(base)
     data = folder if isinstance(folder, PieceFolder) else folder.data
     ids = ids or (COMPACT if isinstance(folder, PieceFolder) else KEEP)
+    if isinstance(folder, PieceFolder):
+        folder.check_trim(scripts, ids)
     _check_target(folder, Path(base), Path(out), ids=ids, overwrite=overwrite)
     warn_of_class(base, data)
     use = _use_of_tokens(data, corpus, scripts, text_field) if corpus else None
     if use and isinstance(data, TokenizerData) and not holds_text(one for id, one in data.bytes_by_id().items() if use[id]):
         raise SGPEError(f"{'--for' if needed_for else '--unused-in'} {', '.join(map(str, by_use))}: there is no text")
-    smaller, trimming = folder.trimmed(scripts, ids=ids, use=use, tokens=tokens)
+    smaller: TokenizerFolder | PieceFolder
+    trimming: Trimming[Any]
+    if isinstance(folder, PieceFolder):
+        smaller, trimming = folder.trimmed(use or (), tokens=tokens)
+    else:
+        smaller, trimming = folder.trimmed(scripts, ids=ids, use=use, tokens=tokens)
     smaller.check_target(out)  # it may have no tokenizer.model
     compared, kept = _compare_corpus(trimming, corpus, tokens, text_field)
     results = {str(file): compare_trimmed(trimming, read_lines(file, text_field=text_field)) for file in files}

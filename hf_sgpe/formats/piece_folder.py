@@ -203,20 +203,21 @@ class PieceFolder(TokenizerFiles):
             lines = (pieces.get(id, f"[unused {id}]") for id in range(max(pieces) + 1))
             write_utf8(directory / VOCABULARY_FILE, "".join(f"{line}\n" for line in lines))
 
-    def trimmed(
-        self, scripts: Iterable[str], *, ids: str, use: Sequence[int] | None, tokens: int | None = None
-    ) -> tuple[PieceFolder, Trimming[PieceFolder]]:
+    def check_trim(self, scripts: Iterable[str], ids: str) -> None:
+        """Check that the pieces can be trimmed in this way: not by scripts, and only with new ids."""
+        what = f"{self.name} is a {self.kind} tokenizer"
+        if [*scripts]:
+            raise SGPEError(f"{what}, which cannot be trimmed by scripts: give --tokens and --for, or --unused-in")
+        if ids != COMPACT:
+            raise SGPEError(f"{what}, whose tokens always get new ids: give --ids {COMPACT}")
+
+    def trimmed(self, use: Sequence[int], *, tokens: int | None = None) -> tuple[PieceFolder, Trimming[PieceFolder]]:
         """Return a copy without the pieces that a corpus does not need or, with ``tokens``, needs least. See
         `hf_sgpe.vocabulary.trimming.trimmed`, also for the arguments.
 
         Special and added tokens stay, and so do single characters, because their text would become unknown. The score of
         unknown text depends on the lowest score of a Unigram tokenizer, so a piece with this score stays, too.
         """
-        what = f"{self.name} is a {self.kind} tokenizer"
-        if use is None or [*scripts]:
-            raise SGPEError(f"{what}, which cannot be trimmed by scripts: give --tokens and --for, or --unused-in")
-        if ids != COMPACT:
-            raise SGPEError(f"{what}, whose tokens always get new ids: give --ids {COMPACT}")
         fixed = {*self.added.values(), self.unknown}
         if self.kind == UNIGRAM:
             scores = self.scores()

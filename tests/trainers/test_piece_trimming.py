@@ -43,7 +43,7 @@ def size(base):
     """The number of tokens that the corpus needs, less 60."""
     pieces = PieceFolder.read(base)
     use = use_of_pieces(pieces, (base / "corpus.txt").read_text(encoding="utf-8").splitlines())
-    return pieces.trimmed((), ids="compact", use=use)[0].vocab_size - 60
+    return pieces.trimmed(use)[0].vocab_size - 60
 
 
 @pytest.fixture(scope="module")
