@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from trainers.tokenizers.tokenizer_extender import Cost, TokenizerExtender, cost
 _COMPARED = 200
 # The first timestamp of Whisper's tokenizers.
 _FIRST_TIMESTAMP = "<|0.00|>"
+_WITHOUT_CLASS = ", but without the class of Whisper, so transformers decodes no times and sets no languages"
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Extended:
         split: A sentence about the split of the extended tokenizer, or an empty string if it looks up pieces.
         own_split: Whether a new split was put before the split of the base.
         freed_names: Number of reserved tokens whose ids belong to new tokens.
+        moved_by: The number that was added to the ids of special tokens, so that new tokens come before them.
     """
 
     folder: TokenizerFiles
@@ -63,6 +65,7 @@ class Extended:
     split: str = ""
     own_split: bool = False
     freed_names: int = 0
+    moved_by: int = 0
 
 
 def extend(
@@ -123,48 +126,57 @@ def _with_merges(
         removed, settings["reuse_ids"] = tuple(trimming.scripts), True
         if both := set(removed).intersection(settings["scripts"]):
             raise SGPEError(f"--replace-script and --script both name {min(both)}: name this script in only one of them")
+    if whole.is_of_whisper and settings.get("own_split") is None:
+        settings["own_split"] = False
     config = choose_split(folder.data, ExtensionConfig(**settings), runs_in)
     extender = TokenizerExtender(config, workers=workers)
     with atomic_directory(out) as temporary:
         extension = extender.learn(folder, extender.count(folder, files=corpus))
-        _check_timestamps(extension)
         runs = where_it_runs(extension, config, runs_in, corpus.beginning())
-        extended = extended_folder(folder, extension)
+        extended, moved_by = _before_times(extended_folder(folder, extension), extension)
         extended.check_target(out)  # it may have no tokenizer.model
         extended.write(temporary)
         if extended.keeps_class:
             encoder, texts = BPETokenizer.of(extended.data), [*sample_lines(), *hard_texts(config.scripts)]
             runs += f"\n{written_class(extended, encoder.encode_batch, temporary, texts)}"
     before, after = folder.data.splitting, extended.data.splitting
+    remedy = "" if runs_in else f": --own-split keeps them whole{_WITHOUT_CLASS * whole.is_of_whisper}"
     return Extended(
         extended,
-        extension,
+        replace(extension, tokenizer=extended.data),
         config,
         removed,
         whole.data.vocab_size - folder.data.vocab_size,
         cost_of(extension, config.scripts, corpus.beginning()),
         runs,
-        _split_sentence(after, config.scripts, own=after.regexes != before.regexes, runs_in=runs_in),
+        _split_sentence(after, config.scripts, own=after.regexes != before.regexes, remedy=remedy),
         after.regexes != before.regexes,
         len(folder.data.added_ids) - len(extended.data.added_ids),
+        moved_by,
     )
 
 
-def _check_timestamps(extension: Extension) -> None:
-    """Check that a speech model reads no new id as a time: Whisper does so with each id from its first timestamp on."""
-    first = extension.base.added_ids.get(_FIRST_TIMESTAMP)
-    if first is not None and extension.highest_id > first:
-        raise SGPEError(
-            f"the model reads each id from {first} ({_FIRST_TIMESTAMP}) on as a time, and there are not enough free ids "
-            "below: free more ids with --replace-script, such as --replace-script han,hangul, or give fewer --new-tokens"
-        )
+def _before_times(extended: TokenizerFolder, extension: Extension) -> tuple[TokenizerFolder, int]:
+    """Move new tokens before the special tokens, if Whisper would read their ids as times: it does so with each id from
+    its first timestamp on. Also return the number that was added to the ids of the special tokens.
+    """
+    first = extension.base.added_ids.get(_FIRST_TIMESTAMP, extension.highest_id)
+    new = sorted(id for id in extension.tokenizer.ids - extension.base.ids if id > first)
+    if not new:
+        return extended, 0
+    while first - 1 in extension.base.added_ids.values():
+        first -= 1
+    ids = {id: id if id < first else id + len(new) for id in extension.tokenizer.ids}
+    ids |= {id: first + place for place, id in enumerate(new)}
+    *notes, note = extended.data.metadata["extensions"]
+    metadata = {**extended.data.metadata, "extensions": [*notes, {**note, "moved_by": len(new)}]}
+    return replace(extended, data=replace(extended.data, metadata=metadata)).with_new_ids(ids), len(new)
 
 
-def _split_sentence(splitting: Splitting, scripts: Sequence[str], *, own: bool, runs_in: Sequence[str]) -> str:
+def _split_sentence(splitting: Splitting, scripts: Sequence[str], *, own: bool, remedy: str) -> str:
     if own:
         return "A new split, put before the old one, keeps these words whole"
     if cut := cut_scripts(splitting, scripts):
-        remedy = "" if runs_in else ": --own-split keeps them whole"
         return f"The split is unchanged and cuts words of {names_of(cut)}{remedy}"
     return "The split is unchanged and keeps these words whole"
 

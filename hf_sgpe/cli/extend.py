@@ -130,6 +130,7 @@ def _facts(given: _ExtendOptions, result: Extended) -> dict[str, Any]:
         "removed_tokens": result.removed_tokens,
         "unit_tokens": result.extension.unit_tokens,
         "highest_id": result.extension.highest_id,
+        **({"moved_by": result.moved_by} if result.moved_by else {}),
         "scripts": list(result.config.scripts),
         "own_split": result.own_split,
         "where_it_runs": result.runs,
@@ -149,11 +150,17 @@ def _summary(given: _ExtendOptions, result: Extended) -> str:
     unknown = ""
     if cost.unknown:
         unknown = f" {cost.unknown[0]:.1%} of these words contained unknown text; now {cost.unknown[1]:.1%} do."
+    moved = ""
+    if result.moved_by:
+        moved = (
+            f" The ids of the special tokens are {result.moved_by:,} higher, because Whisper reads the ids after them as "
+            "times. So the tokenizer fits only a model from hf-sgpe transplant, not one that is only resized."
+        )
     return (
         f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}{instead}, {extension.unit_tokens:,} of them "
         f"for letters and syllables of {scripts}. {_UNITS[cost.unit].format(scripts)} take {cost.after:.2f} tokens on "
         f"average instead of {cost.before:.2f}.{unknown} {split}Text without a character of "
-        f"{names_of([*result.config.scripts, *result.removed_scripts])} keeps its ids{names}.\n"
+        f"{names_of([*result.config.scripts, *result.removed_scripts])} keeps its ids{names}.{moved}\n"
         f"{result.runs}"
     )
 

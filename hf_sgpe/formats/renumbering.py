@@ -9,6 +9,8 @@ from hf_sgpe.errors import SGPEError
 
 _ID = ("_token_id", "_token_ids", "_token_index", "suppress_tokens")
 _WORDS = ("bad_words_ids", "force_words_ids")
+# Whisper's ids of languages and tasks, keyed by token.
+_TABLES = ("lang_to_id", "task_to_id")
 
 
 def ids_in(config: Mapping[str, Any]) -> Iterator[int]:
@@ -27,9 +29,9 @@ def moved_config(config: Mapping[str, Any], ids: Mapping[int, int]) -> dict[str,
     >>> moved_config({"eos_token_id": [5, 9], "pad_token_id": 9, "top_k": 5}, {5: 3})
     {'eos_token_id': [3], 'pad_token_id': None, 'top_k': 5}
     """
+    nested = {name for name, value in config.items() if isinstance(value, Mapping) and name not in _TABLES}
     return {
-        name: moved_config(value, ids) if isinstance(value, Mapping) else moved_field(name, value, ids)
-        for name, value in config.items()
+        name: moved_config(value, ids) if name in nested else moved_field(name, value, ids) for name, value in config.items()
     }
 
 
@@ -43,6 +45,8 @@ def moved_field(name: str, value: Any, ids: Mapping[int, int]) -> Any:
     """
     if name.endswith(_ID) and type(value) is int:
         return ids.get(value)
+    if name in _TABLES and isinstance(value, Mapping):
+        return {token: ids[id] for token, id in value.items() if id in ids}
     if not isinstance(value, list):
         return value
     if name.endswith(_ID):

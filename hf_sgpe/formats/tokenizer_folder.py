@@ -30,7 +30,7 @@ from hf_sgpe.formats.tokenizer_config import token_text
 from hf_sgpe.formats.tokenizer_files import TokenizerFiles, read_files, settings_of_class
 from hf_sgpe.formats.tokenizer_json import CHAT_TEMPLATE_FILE, MORE_TEMPLATES
 from hf_sgpe.vocabulary.tokenizer_data import TokenizerData
-from hf_sgpe.vocabulary.trimming import KEEP, Trimming, model_ids_in, rows_in, trimmed
+from hf_sgpe.vocabulary.trimming import KEEP, Trimming, model_ids_in, rows_in, trimmed, with_ids
 
 logger = logging.getLogger(__name__)
 
@@ -118,11 +118,18 @@ class TokenizerFolder(TokenizerFiles):
             return replace(self.with_vocabulary_of(trimming.tokenizer), rows=rows_in(trimming.tokenizer.metadata)), trimming
         return self.with_ids(trimming.ids).with_vocabulary_of(trimming.tokenizer), trimming
 
+    def with_new_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
+        """Return a copy in which every token has a new id, keyed by old id in ``ids``."""
+        return self.with_ids(ids).with_vocabulary_of(with_ids(self.data, ids))
+
     def with_ids(self, ids: Mapping[int, int]) -> TokenizerFolder:
         taken = self.data.ids
         for id in sorted(self.model_ids):
             if id >= 0 and id not in taken:
-                raise SGPEError(f"{self.name}: config.json names the id {id}, but this id has no token: use --ids keep")
+                raise SGPEError(
+                    f"{self.name}: config.json names the id {id}, but this id has no token, so no ids can move: use --ids keep "
+                    "with trim, or free ids with --replace-script"
+                )
         return replace(super().with_ids(ids), sentencepiece=self._sentencepiece_by(sentencepiece_extended.renumbered, ids))
 
     def _sentencepiece_by(self, change: Callable[[bytes, Path, Any], bytes], new: Any) -> bytes | None:

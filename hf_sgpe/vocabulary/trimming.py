@@ -113,15 +113,9 @@ def trimmed(
     moved = dict(zip(left, range(len(left)) if ids == COMPACT else left, strict=True))
     model = {"rows": rows or base.rows_needed, "model_ids": sorted(model_ids)} if ids == KEEP else {}
     by_use = {"unused": len(unused), "tokens": tokens} if use is not None else {}
-    tokenizer = replace(
-        smaller,
-        vocab={token: moved[id] for token, id in smaller.vocab.items()},
-        byte_tokens=[moved[id] for id in base.byte_tokens],
-        unmade_tokens={text: moved[id] for text, id in base.unmade_tokens.items()},
-        special_tokens={text: moved[id] for text, id in base.special_tokens.items()},
-        added_tokens={text: moved[id] for text, id in base.added_tokens.items()},
-        metadata=with_note(base.metadata, {"scripts": list(names), "ids": ids, **model, **by_use}, moved),
-    )
+    tokenizer = with_ids(smaller, moved)
+    note = {"scripts": list(names), "ids": ids, **model, **by_use}
+    tokenizer = replace(tokenizer, metadata=with_note(base.metadata, note, moved))
     check_trimmed(base, tokenizer, names, moved, unused)
     return Trimming(base, tokenizer, names, moved, _by_script(gone, names), len(unused), need)
 
@@ -148,6 +142,26 @@ def surplus(need: Mapping[_Token, int], size: int, tokens: int | None) -> set[_T
     if tokens >= size:
         raise SGPEError(f"all {size:,} tokens would stay: give a smaller number with --tokens")
     return set([*need][tokens - fixed :])
+
+
+def with_ids(data: TokenizerData, ids: Mapping[int, int]) -> TokenizerData:
+    """Return a tokenizer with new ids, keyed by old id in ``ids``, also in the records of earlier changes."""
+    metadata = dict(data.metadata)
+    if extensions := metadata.get("extensions"):
+        metadata["extensions"] = [{**one, "new_ids": _moved_runs(one.get("new_ids", ()), ids)} for one in extensions]
+    if keeps_old_ids(metadata):
+        *notes, last = metadata["trimmed"]
+        rows, model_ids = max(last["rows"], 1 + max(ids.values())), [ids.get(id, id) for id in last["model_ids"]]
+        metadata["trimmed"] = [*notes, {**last, "rows": rows, "model_ids": model_ids}]
+    return replace(
+        data,
+        vocab={token: ids[id] for token, id in data.vocab.items()},
+        byte_tokens=[ids[id] for id in data.byte_tokens],
+        unmade_tokens={text: ids[id] for text, id in data.unmade_tokens.items()},
+        special_tokens={text: ids[id] for text, id in data.special_tokens.items()},
+        added_tokens={text: ids[id] for text, id in data.added_tokens.items()},
+        metadata=metadata,
+    )
 
 
 def scripts_except(kept: Iterable[str]) -> tuple[str, ...]:

@@ -142,16 +142,18 @@ def moved_ids(config: Mapping[str, Any], row_map: RowMap, tokenizer: PreTrainedT
     """Return the new values of the fields of a configuration that change.
 
     Every id becomes the new id of its token. The ids of bos, eos and pad become those of the new tokenizer, or None if the
-    new tokenizer has no such token. With a trimmed tokenizer, however, these ids become the new ids of their old tokens
-    instead. Nothing changes if the tokenizer is an extended one in which all old tokens keep their ids.
+    new tokenizer has no such token. With a trimmed tokenizer, or if an extension moved special tokens, these ids become the
+    new ids of their old tokens instead. Nothing changes if the tokenizer is an extended one in which all old tokens keep
+    their ids.
     """
     if row_map.keeps_ids and not row_map.changes_nothing:
         return {}
     moved = {old: new for new, old in row_map.kept.items()}
     changed = {} if row_map.keeps_ids else {name: moved_field(name, value, moved) for name, value in config.items()}
-    is_trimmed = bool((tokenizer.init_kwargs.get("sgpe") or {}).get("trimmed"))
+    metadata = tokenizer.init_kwargs.get("sgpe") or {}
+    is_moved = bool(metadata.get("trimmed")) or any("moved_by" in note for note in metadata.get("extensions", ()))
     for role in ("bos_token_id", "eos_token_id", "pad_token_id"):
-        if is_trimmed and changed.get(role) is not None:
+        if is_moved and changed.get(role) is not None:
             continue  # the model's own token, which may have no role in its tokenizer
         id, present = getattr(tokenizer, role), changed.get(role, config.get(role))
         if not (isinstance(present, list) and id in present):  # keep a list of ids that includes the token
