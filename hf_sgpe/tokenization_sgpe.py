@@ -41,7 +41,7 @@ from hf_sgpe.tokenizer import BPETokenizer, train_from_counts
 from hf_sgpe.vocabulary.special_tokens import bos_eos_settings, roles_of_template
 
 # Metadata of tokenizers that this package has changed, but not trained.
-_CHANGED = {"extensions", "trimmed"}
+_CHANGED = {"extensions", "trimmed", "languages"}
 # Arguments of `save_pretrained` for `push_to_hub`.
 _OF_A_PUSH = {"repo_id", "commit_message", "commit_description", "private", "token", "revision", "create_pr", "tags"}
 

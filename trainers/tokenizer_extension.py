@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from hf_sgpe.evaluation.runtimes import sample_lines, warn_of_class
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.overwriting import check_new_folder
 from hf_sgpe.formats.folder_of_any_kind import read_folder
+from hf_sgpe.formats.language_codes import FIRST_TIMESTAMP, with_language_codes
 from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.formats.tokenizer_files import TokenizerFiles
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
@@ -33,8 +34,6 @@ from trainers.tokenizers.tokenizer_extender import Cost, TokenizerExtender, cost
 
 # Number of texts of the corpus for which AutoTokenizer is compared with the written file.
 _COMPARED = 200
-# The first timestamp of Whisper's tokenizers.
-_FIRST_TIMESTAMP = "<|0.00|>"
 _WITHOUT_CLASS = ", but without the class of Whisper, so transformers decodes no times and sets no languages"
 
 
@@ -76,6 +75,7 @@ def extend(
     script: Iterable[str] = (),
     replace_script: Iterable[str] = (),
     runs_in: Iterable[str] = (),
+    languages: Mapping[str, str] | None = None,
     overwrite: bool = False,
     workers: int | None = None,
     **settings: Any,
@@ -88,16 +88,12 @@ def extend(
         script: Scripts or languages to add; by default, the scripts of the corpus.
         replace_script: Scripts or languages whose tokens are removed first. New tokens get the ids of the removed tokens.
         runs_in: Runtimes that must return the same ids as this package.
+        languages: Language codes to add (see `hf_sgpe.formats.language_codes.with_language_codes`).
         overwrite: Whether the files of a tokenizer in ``out`` may be replaced.
         workers: As in `TokenizerExtender`.
         **settings: Further arguments of `ExtensionConfig`, such as ``new_tokens``.
     """
-    folder = base if isinstance(base, TokenizerFiles) else read_folder(base)
-    out, source = Path(out), Path(folder.name).resolve()
-    if (out / "tokenizer.json").exists() and out.resolve() in (source, source.parent):
-        raise SGPEError(f"{out} is the tokenizer to extend: name another folder")
-    check_new_folder(out, overwrite=overwrite)
-    folder.check_target(out)
+    out, folder = Path(out), _folder_for(base, Path(out), languages or {}, overwrite=overwrite)
     corpus = Corpus.of(corpus)
     warn_of_zawgyi(corpus)
     scripts = find_scripts(corpus, script, "hybrid", for_extension=True)
@@ -107,6 +103,40 @@ def extend(
     if isinstance(folder, PieceFolder):
         return _with_pieces(folder, corpus, out, settings, {"replace_script": replaced, "runs_in": runtimes}, workers)
     return _with_merges(folder, corpus, out, settings, replaced, runtimes, workers)
+
+
+def add_languages(
+    base: str | os.PathLike[str], languages: Mapping[str, str], out: str | os.PathLike[str], *, overwrite: bool = False
+) -> str:
+    """Write a tokenizer with additional language codes, and return a sentence about its class. See `extend`."""
+    folder = _folder_for(base, Path(out), languages, overwrite=overwrite)
+    with atomic_directory(Path(out)) as temporary:
+        folder.write(temporary)
+        return _class_sentence(folder, temporary, sample_lines())
+
+
+def _folder_for(
+    base: str | os.PathLike[str] | TokenizerFolder | PieceFolder,
+    out: Path,
+    languages: Mapping[str, str],
+    *,
+    overwrite: bool,
+) -> TokenizerFolder | PieceFolder:
+    """Read a tokenizer, add language codes, and check that an extension of the tokenizer can be written to ``out``."""
+    folder = base if isinstance(base, TokenizerFiles) else read_folder(base)
+    source = Path(folder.name).resolve()
+    if (out / "tokenizer.json").exists() and out.resolve() in (source, source.parent):
+        raise SGPEError(f"{out} is the tokenizer to extend: name another folder")
+    check_new_folder(out, overwrite=overwrite)
+    folder.check_target(out)
+    return with_language_codes(folder, languages) if languages else folder
+
+
+def _class_sentence(folder: TokenizerFolder | PieceFolder, written: Path, texts: Sequence[str]) -> str:
+    if not folder.keeps_class:
+        return ""
+    encode = folder.encode_batch if isinstance(folder, PieceFolder) else BPETokenizer.of(folder.data).encode_batch
+    return f"\n{written_class(folder, encode, written, texts)}"
 
 
 def _with_merges(
@@ -136,9 +166,7 @@ def _with_merges(
         extended, moved_by = _before_times(extended_folder(folder, extension), extension)
         extended.check_target(out)  # it may have no tokenizer.model
         extended.write(temporary)
-        if extended.keeps_class:
-            encoder, texts = BPETokenizer.of(extended.data), [*sample_lines(), *hard_texts(config.scripts)]
-            runs += f"\n{written_class(extended, encoder.encode_batch, temporary, texts)}"
+        runs += _class_sentence(extended, temporary, [*sample_lines(), *hard_texts(config.scripts)])
     before, after = folder.data.splitting, extended.data.splitting
     remedy = "" if runs_in else f": --own-split keeps them whole{_WITHOUT_CLASS * whole.is_of_whisper}"
     return Extended(
@@ -160,7 +188,7 @@ def _before_times(extended: TokenizerFolder, extension: Extension) -> tuple[Toke
     """Move new tokens before the special tokens, if Whisper would read their ids as times: it does so with each id from
     its first timestamp on. Also return the number that was added to the ids of the special tokens.
     """
-    first = extension.base.added_ids.get(_FIRST_TIMESTAMP, extension.highest_id)
+    first = extension.base.added_ids.get(FIRST_TIMESTAMP, extension.highest_id)
     new = sorted(id for id in extension.tokenizer.ids - extension.base.ids if id > first)
     if not new:
         return extended, 0

@@ -39,11 +39,21 @@ class _ExtendOptions:
         "or comma-separated). New tokens get the ids of the removed tokens, so the model does not grow.",
         after="reuse_reserved",
     )
+    add_language_code: list[str] = option_list(
+        "Language code to add to a translation model such as NLLB: a special token, such as tyv_Cyrl (repeatable). "
+        "Without text, nothing else is added.",
+        after="replace_script",
+    )
+    like: list[str] = option_list(
+        "For each --add-language-code, the code of a similar language, such as rus_Cyrl. hf-sgpe transplant copies the "
+        "embedding row of this code (repeatable).",
+        after="add_language_code",
+    )
     evaluate: list[str] = option_list(
         "Held-out text for a plot of tokens per word by the number of new tokens: FILE with the language in its "
         "name, such as ntrex_si.txt, or NAME=FILE with a language code as NAME, such as si (repeatable).",
         "--eval",
-        after="replace_script",
+        after="like",
     )
     counts: list[Path] = option_list(
         "File of word counts from hf-sgpe count. Tokens are learned from these counts instead of text (repeatable).",
@@ -71,8 +81,14 @@ def extend(
     The result is a folder that plain AutoTokenizer loads. Before the model can use the new tokens, it needs embedding rows
     for them: see hf-sgpe transplant.
     """
-    from trainers.tokenizer_extension import extend as work
+    from trainers.tokenizer_extension import add_languages, extend as work
 
+    languages = _languages(given)
+    if languages and not (text.corpus or given.counts or text.dataset):
+        done = add_languages(given.base, languages, given.out, overwrite=given.overwrite)
+        facts = {"out": given.out, "base": given.base, "languages": languages}
+        report(f"{given.out}:{_codes_sentence(languages)}{done}", facts, as_json)
+        return
     if not text.corpus and not given.counts and not text.dataset:
         raise SGPEError("nothing to learn from: name files of text, or use --dataset or --counts")
     settings["new_tokens"] = parse_new_tokens(settings["new_tokens"])
@@ -96,13 +112,15 @@ def extend(
         script=given.script,
         replace_script=given.replace_script,
         runs_in=given.runs_in,
+        languages=languages,
         overwrite=given.overwrite,
         workers=text.workers,
         **settings,
     )
-    facts = _facts(given, result)
+    facts = _facts(given, result) | ({"languages": languages} if languages else {})
+    summary = _summary(given, result, _codes_sentence(languages))
     if not texts:
-        report(_summary(given, result), facts, as_json)
+        report(summary, facts, as_json)
         return
     from hf_sgpe.files.atomic import write_text
     from hub_cards.pictures.extension_curve import extension_curve
@@ -111,9 +129,22 @@ def extend(
     data, picture = _curve_files(given.out)
     write_text(data, json.dumps(curve.to_dict(), indent=1) + "\n")
     write_text(picture, curve.draw())
-    report(_summary(given, result), facts | {"curve": curve.to_dict()}, as_json)
+    report(summary, facts | {"curve": curve.to_dict()}, as_json)
     if not as_json and not is_quiet():
         _print_curve(curve)
+
+
+def _languages(given: _ExtendOptions) -> dict[str, str]:
+    codes, like = given.add_language_code, given.like
+    if len(codes) != len(like) or len(set(codes)) < len(codes):
+        what = f"--add-language-code ({', '.join(codes) or 'none'}) and --like ({', '.join(like) or 'none'})"
+        raise SGPEError(f"{what}: give one --like for each new code, and each new code once")
+    return dict(zip(codes, like, strict=True))
+
+
+def _codes_sentence(languages: dict[str, str]) -> str:
+    codes = ", ".join(f"{code} (like {like})" for code, like in languages.items())
+    return f" New language codes: {codes}." if codes else ""
 
 
 def _curve_files(out: str) -> tuple[Path, Path]:
@@ -139,7 +170,7 @@ def _facts(given: _ExtendOptions, result: Extended) -> dict[str, Any]:
     }
 
 
-def _summary(given: _ExtendOptions, result: Extended) -> str:
+def _summary(given: _ExtendOptions, result: Extended, codes: str) -> str:
     extension, cost = result.extension, result.cost
     scripts = names_of(result.config.scripts)
     instead = ""
@@ -160,7 +191,7 @@ def _summary(given: _ExtendOptions, result: Extended) -> str:
         f"{given.out}: {extension.new_tokens:,} tokens more than {given.base}{instead}, {extension.unit_tokens:,} of them "
         f"for letters and syllables of {scripts}. {_UNITS[cost.unit].format(scripts)} take {cost.after:.2f} tokens on "
         f"average instead of {cost.before:.2f}.{unknown} {split}Text without a character of "
-        f"{names_of([*result.config.scripts, *result.removed_scripts])} keeps its ids{names}.{moved}\n"
+        f"{names_of([*result.config.scripts, *result.removed_scripts])} keeps its ids{names}.{moved}{codes}\n"
         f"{result.runs}"
     )
 

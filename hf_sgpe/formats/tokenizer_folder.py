@@ -127,8 +127,8 @@ class TokenizerFolder(TokenizerFiles):
         for id in sorted(self.model_ids):
             if id >= 0 and id not in taken:
                 raise SGPEError(
-                    f"{self.name}: config.json names the id {id}, but this id has no token, so no ids can move: use --ids keep "
-                    "with trim, or free ids with --replace-script"
+                    f"{self.name}: config.json names the id {id}, but this id has no token: use --ids keep (trim), or free "
+                    "ids with --replace-script (extend)"
                 )
         return replace(super().with_ids(ids), sentencepiece=self._sentencepiece_by(sentencepiece_extended.renumbered, ids))
 

@@ -169,3 +169,9 @@ def test_the_ids_of_another_script_are_used_first(whisper, sinhala_file, tmp_pat
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
     assert sorted(extended_ids(tokenizer)) == row_map.new
     assert AutoModelForSpeechSeq2Seq.from_pretrained(tmp_path / "model").config.pad_token_id == 700
+
+
+def test_no_language_code_is_added_after_the_times(whisper, tmp_path):
+    codes = ["--add-language-code", "<|tyv|>", "--like", "<|hi|>"]
+    done = hf_sgpe("extend", whisper, *codes, "--out", tmp_path / "out", code=2)
+    assert "is Whisper's, which reads ids after its languages as times" in done.stderr

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,8 @@ class RowMap:
             The row of a new token starts at the mean of the rows of its pieces.
         weights: The weights of each new token's pieces, keyed by new id. With weights, a row starts at the weighted sum of
             the rows of the pieces instead of their mean.
+        copied: The old ids of similar tokens, keyed by new id. The row of such a new token is a copy of the old row. An old
+            language code is similar to a new one.
     """
 
     rows: int
@@ -51,6 +53,7 @@ class RowMap:
     kept: Mapping[int, int]
     pieces: Mapping[int, Sequence[int]]
     weights: Mapping[int, Sequence[float]] | None = None
+    copied: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def changes_nothing(self) -> bool:
@@ -104,7 +107,8 @@ class RowMap:
         source = torch.full((self.rows,), -1, dtype=torch.long)
         source[:spare] = torch.arange(spare)
         source[_index(self.pieces)] = -1
-        source[_index(self.kept)] = _index(self.kept.values())
+        whole = {**self.kept, **self.copied}
+        source[_index(whole)] = _index(whole.values())
         source = _inside(flat, source)
         place = {id: row for row, id in enumerate(self.new)}
         mean: torch.Tensor | None = None
@@ -154,7 +158,8 @@ class RowMap:
         lost = sum(not pieces for pieces in self.pieces.values())
         counts = {
             "rows kept": len(self.kept),
-            "started from their pieces": len(self.pieces) - lost,
+            "copied from similar language codes": len(self.copied),
+            "started from their pieces": len(self.pieces) - len(self.copied) - lost,
             "started from the mean of all": lost,
             "of the old tokenizer dropped": len(self.known) - len(self.kept),
             "spare": self.rows - len(self.kept) - len(self.pieces),
@@ -207,7 +212,13 @@ def map_rows(tokenizer: PreTrainedTokenizerBase, old: PreTrainedTokenizerBase, *
     spelled = {id: token for token, id in new_tokens.ordinary.items() if id not in kept}
     spelled |= {id: new_tokens.bytes_of.get(id, text.encode()) for text, id in new_tokens.added.items() if id not in kept}
     pieces = dict(zip(spelled, old_tokens.pieces(spelled.values()), strict=True))
-    return RowMap(rows, known, kept, pieces)
+    metadata = tokenizer.init_kwargs.get("sgpe") or {}
+    copied = {
+        new_tokens.added[code]: old_tokens.added[like]
+        for code, like in metadata.get("languages", {}).items()
+        if new_tokens.added.get(code) in pieces and like in old_tokens.added
+    }
+    return RowMap(rows, known, kept, pieces | {id: [like] for id, like in copied.items()}, copied=copied)
 
 
 def token_lengths(tokenizer: PreTrainedTokenizerBase) -> dict[int, int]:

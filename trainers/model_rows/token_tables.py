@@ -170,11 +170,13 @@ def embedding_rows(tokenizer: PreTrainedTokenizerBase, *, multiple: int = 64) ->
 
 
 def extended_ids(tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Return the ids that the last extension of a tokenizer added."""
-    metadata = tokenizer.init_kwargs.get("sgpe")
-    extensions = metadata.get("extensions") if isinstance(metadata, dict) else None
+    """Return the ids of added language codes, and the ids that the last extension of a tokenizer added."""
+    given = tokenizer.init_kwargs.get("sgpe")
+    metadata = given if isinstance(given, dict) else {}
+    extensions = metadata.get("extensions")
     ranges = extensions[-1].get("new_ids", []) if extensions else []
-    return [id for first, last in ranges for id in range(first, last + 1)]
+    codes = sorted(tokenizer.convert_tokens_to_ids(list(metadata.get("languages", ()))))
+    return [*codes, *(id for first, last in ranges for id in range(first, last + 1))]
 
 
 class NewRows:

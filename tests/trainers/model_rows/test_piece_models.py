@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 import transformers  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
 from support.command import hf_sgpe  # noqa: E402
 from support.other_scripts import TEXT  # noqa: E402
 from support.piece_tokenizers import KINDS, piece_folder  # noqa: E402
@@ -300,3 +301,64 @@ def test_a_translation_model_is_trimmed_to_a_size(nllb, sample, tmp_path):
         assert new(line)["input_ids"] == [ids[id] for id in old(line)["input_ids"]]
     characters = {token for token in old.get_vocab() if len(token) == 1}
     assert characters <= new.get_vocab().keys()
+
+
+@pytest.mark.parametrize("with_text", [False, True])
+def test_a_new_language_code_starts_like_another(nllb, sinhala_file, tmp_path, with_text):
+    text = [sinhala_file, "--script", "si", "--new-tokens", 200] if with_text else []
+    pairs = {"tyv_Cyrl": "rus_Cyrl", "sah_Cyrl": "kaz_Cyrl"}
+    codes = [part for code, like in pairs.items() for part in ("--add-language-code", code, "--like", like)]
+    done = hf_sgpe("extend", nllb, *text, *codes, "--out", tmp_path / "grown")
+    assert "New language codes: tyv_Cyrl (like rus_Cyrl), sah_Cyrl (like kaz_Cyrl)." in done.stdout
+    assert "AutoTokenizer loads the tokenizer as NllbTokenizer, with the same ids" in done.stdout
+    how = ["--init", "weighted"] if with_text else []
+    hf_sgpe("transplant", nllb, "--tokenizer", tmp_path / "grown", *how, "--out", tmp_path / "out")
+    old = transformers.NllbTokenizer.from_pretrained(nllb, src_lang="hin_Deva", tgt_lang="rus_Cyrl")
+    AutoTokenizer.from_pretrained(tmp_path / "grown").save_pretrained(tmp_path / "again")
+    first = max(old.get_vocab().values()) + 1
+    for name in ("grown", "again"):
+        new = AutoTokenizer.from_pretrained(tmp_path / name, src_lang="hin_Deva", tgt_lang="tyv_Cyrl")
+        assert new.convert_tokens_to_ids(["tyv_Cyrl", "sah_Cyrl"]) == [first, first + 1]
+        before, after = (one("hello", text_target="yes") for one in (old, new))
+        assert after["input_ids"] == before["input_ids"]
+        assert after["labels"] == [first, *before["labels"][1:]]
+        assert new.decode(after["labels"], skip_special_tokens=True) == "yes"
+        assert set(old.all_special_tokens) | {"tyv_Cyrl", "sah_Cyrl"} == set(new.all_special_tokens)
+    assert extended_ids(new) == [*range(first, first + 2 + 200 * with_text)]
+    before, after = (load_file(folder / "model.safetensors") for folder in (nllb, tmp_path / "out"))
+    for name, like in pairs.items():
+        rows = [after["model.shared.weight"][new.convert_tokens_to_ids(name)]]
+        rows += [before["model.shared.weight"][old.convert_tokens_to_ids(like)]]
+        assert torch.equal(*(row.view(torch.int16) for row in rows))
+
+
+def test_a_new_language_code_works_in_a_unigram_tokenizer(bases, tmp_path):
+    grown = tmp_path / "grown"
+    hf_sgpe("extend", bases["Unigram"], "--add-language-code", "tyv_XX", "--like", "<mask>", "--out", grown)
+    transplant(bases["Unigram"], grown, tmp_path / "out")
+    old, new = AutoTokenizer.from_pretrained(bases["Unigram"]), AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert new("one tyv_XXtwo", add_special_tokens=False)["input_ids"] == [
+        *old("one ", add_special_tokens=False)["input_ids"],
+        len(old),
+        *old("two", add_special_tokens=False)["input_ids"],
+    ]
+    before, after = (AutoModelForMaskedLM.from_pretrained(folder) for folder in (bases["Unigram"], tmp_path / "out"))
+    for kind in ("get_input_embeddings", "get_output_embeddings"):
+        old_rows, new_rows = (getattr(model, kind)().weight for model in (before, after))
+        assert torch.equal(new_rows[len(old)], old_rows[old.mask_token_id])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--add-language-code", "hin_Deva", "--like", "rus_Cyrl"], "already has the token hin_Deva: leave out"),
+        (["--add-language-code", "tyv_Cyrl", "--like", "hello"], "has no special token hello: with --like, name one of"),
+        (["--add-language-code", "tyv_Cyrl"], "--add-language-code (tyv_Cyrl) and --like (none): give one --like for each"),
+        (["--like", "rus_Cyrl"], "--add-language-code (none) and --like (rus_Cyrl): give one --like for each"),
+    ],
+)
+def test_a_wrong_language_code_is_refused(nllb, tmp_path, options, message):
+    done = hf_sgpe("extend", nllb, *options, "--out", tmp_path / "out", code=2)
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
