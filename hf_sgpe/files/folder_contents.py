@@ -14,6 +14,10 @@ MODULES_FILE = "modules.json"
 """The file in which a sentence-transformers model lists its subfolders."""
 SENTENCES = "SentenceTransformer"
 """The class that loads a folder with `MODULES_FILE`."""
+SPEECH = "AutoModelForSpeechSeq2Seq"
+"""The class that loads Whisper."""
+FAIRSEQ_FILE = "sentencepiece.bpe.model"
+"""The SentencePiece file of models from fairseq, such as XLM-R and NLLB. Their ids are not those in the file."""
 _ADAPTER_FILE = "adapter_config.json"
 _MODEL_FILES = ("*.safetensors", "pytorch_model*.bin", "openvino_model.xml", "config.json")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt", "tekken.json")
@@ -40,7 +44,7 @@ def vocabulary_file(names: Iterable[str]) -> str | None:
     if "vocab.json" not in files:
         files.discard("merges.txt")
     ranks = sorted(name for name in files if name.endswith(".tiktoken"))
-    sentencepiece = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+    sentencepiece = ("tokenizer.model", "spiece.model", FAIRSEQ_FILE)
     known = ("tokenizer.json", "tekken.json", "merges.txt", *ranks, "tiktoken.model", *sentencepiece)
     return next((name for name in known if name in files), None)
 

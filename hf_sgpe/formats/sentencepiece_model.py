@@ -34,6 +34,7 @@ from typing import Any
 
 from hf_sgpe.bpe.closed_pairs import pairs_of
 from hf_sgpe.errors import NotByteLevelError, SGPEError, optional
+from hf_sgpe.files.folder_contents import FAIRSEQ_FILE
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import model_vocab, sentencepiece_json
 from hf_sgpe.formats.tokenizer_config import token_text
@@ -117,6 +118,11 @@ def to_tokenizer_json(data: bytes, path: Path, settings: Mapping[str, Any] | Non
             prevents it.
     """
     model, settings = parsed(data, path), settings or {}
+    if path.name == FAIRSEQ_FILE:
+        problem = "the model has other ids than this file: add the tokenizer.json of its repository on the Hub to the folder"
+        if path.with_name("vocab.json").is_file():
+            problem = "M2M100 has its ids in vocab.json and has no tokenizer.json: use a model with one, such as NLLB"
+        raise NotByteLevelError(f"{path}: {problem}")
     try:
         content = _content(model, settings)
     except NotByteLevelError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import NotByteLevelError, SGPEError
-from hf_sgpe.files.folder_contents import no_model, vocabulary_file, why_no_model, why_no_tokenizer
+from hf_sgpe.files.folder_contents import SPEECH, no_model, vocabulary_file, why_no_model, why_no_tokenizer
 from hf_sgpe.files.hub import NoSuchFileError, download, names_in, split_name
 from hf_sgpe.files.unreadable import check_no_pointer
 from hf_sgpe.formats import tokenizer_json
@@ -33,6 +33,8 @@ def auto_class(config: Any) -> str:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
     name: str = next(iter(getattr(config, "architectures", None) or ()), "")
+    if name.startswith("Whisper"):
+        return SPEECH
     if config.is_encoder_decoder and name.endswith(GENERATES):
         return "AutoModelForSeq2SeqLM"
     return "AutoModelForCausalLM" if config.model_type in CAUSAL and (not name or name.endswith(GENERATES)) else name

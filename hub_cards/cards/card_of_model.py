@@ -10,7 +10,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.evaluation.languages import language_in_name
 from hf_sgpe.evaluation.measurable import tokenizer_in
 from hf_sgpe.files.atomic import write_text
-from hf_sgpe.files.folder_contents import MODULES_FILE, SENTENCES
+from hf_sgpe.files.folder_contents import MODULES_FILE, SENTENCES, SPEECH
 from hf_sgpe.files.hub import check_name, download, split_name
 from hf_sgpe.files.json_files import optional_json, read_json
 from hf_sgpe.formats.piece_folder import PieceFolder
@@ -25,7 +25,7 @@ MODEL_CONFIG_FILE, REPORT_FILE = "config.json", "transplant.json"
 # The Hub's task of a model, keyed by the end of the name of its class.
 _TASKS = {
     "AutoModelForCausalLM": "text-generation",
-    "WhisperForConditionalGeneration": "automatic-speech-recognition",
+    SPEECH: "automatic-speech-recognition",
     "AutoModelForSeq2SeqLM": "text2text-generation",
     "ForMaskedLM": "fill-mask",
     "ForSequenceClassification": "text-classification",
@@ -75,12 +75,15 @@ def model_readme(
     """
     from huggingface_hub import ModelCardData
 
-    kinds = []
+    kinds, task = [], next((task for ending, task in _TASKS.items() if auto_class.endswith(ending)), None)
+    settings = tokenizer.settings if isinstance(tokenizer, PieceFolder) else tokenizer.data.settings
+    if task == "text2text-generation" and "src_lang" in settings:
+        task = "translation"
     if report:
         kinds.append("vocabulary-extension" if report["new_rows"] else "vocabulary-trimming")
     data = ModelCardData(
         library_name="sentence-transformers" if auto_class == SENTENCES else "transformers",
-        pipeline_tag=next((task for ending, task in _TASKS.items() if auto_class.endswith(ending)), None),
+        pipeline_tag=task,
         tags=list(dict.fromkeys(("hf_sgpe", *kinds, *tags))),
         **metadata,
     )
@@ -220,6 +223,8 @@ def _auto_class(folder: Path) -> str:
     if not isinstance(names, list):
         raise SGPEError(f"{folder / MODEL_CONFIG_FILE}: architectures must be a list of class names, not {names!r}")
     name = str(next(iter(names), ""))
+    if name.startswith("Whisper"):
+        return SPEECH
     if config.get("is_encoder_decoder"):
         return "AutoModelForSeq2SeqLM"
     return "AutoModelForCausalLM" if not name or name.endswith(("ForCausalLM", "LMHeadModel")) else name

@@ -8,6 +8,7 @@ from support.command import hf_sgpe
 
 from hf_sgpe import BPETokenizer
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
+from hub_cards.cards.card_of_model import write_model_card
 from trainers import extend
 from trainers.model_rows.token_tables import extended_ids
 from trainers.model_rows.transplanting import transplant
@@ -142,6 +143,14 @@ def test_the_class_of_whisper_is_kept_with_its_times_and_languages(whisper, grow
     assert tokenizer.decode(ids[3:-1], decode_with_timestamps=True) == text
     offsets = tokenizer.decode(ids, output_offsets=True)["offsets"]
     assert offsets == [{"text": " hello", "timestamp": (0.0, 0.4)}]
+
+
+def test_the_card_names_the_task(grown):
+    for _ in range(2):
+        card = (grown[1] / "README.md").read_text(encoding="utf-8")
+        assert "pipeline_tag: automatic-speech-recognition" in card
+        assert "AutoModelForSpeechSeq2Seq.from_pretrained" in card
+        write_model_card(str(grown[1]), replace=True)
 
 
 def test_a_new_split_costs_the_class(whisper, sinhala_file, tmp_path):

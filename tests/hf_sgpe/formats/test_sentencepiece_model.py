@@ -316,3 +316,12 @@ def test_models_of_mistral_give_the_ids_of_sentencepiece(version):
         assert models.differing(tokenizer, own, lines, without=special) == []
     runs = [mark * length + "a" for mark in " \t\n▁-=" for length in range(100)]
     assert models.differing(tokenizer, own, runs, without=special) == []
+
+
+def test_a_file_from_fairseq_is_refused_because_its_model_has_other_ids(lines, tmp_path):
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(models.trained(lines))
+    with pytest.raises(SGPEError, match=r"other ids than this file: add the tokenizer\.json of its repository"):
+        BPETokenizer.from_pretrained(tmp_path)
+    (tmp_path / "vocab.json").write_text("{}")
+    with pytest.raises(SGPEError, match=r"M2M100 has its ids in vocab\.json and has no tokenizer\.json: use a model"):
+        TokenizerFolder.read(tmp_path)

@@ -238,6 +238,7 @@ def test_the_class_of_a_translation_model_keeps_its_languages(nllb, sample, sinh
     done = hf_sgpe("extend", base, sinhala_file, "--script", "si", "--new-tokens", 500, "--out", grown)
     assert "AutoTokenizer loads the tokenizer as NllbTokenizer, with the same ids" in done.stdout
     hf_sgpe("transplant", base, "--tokenizer", grown, "--out", out)
+    assert "pipeline_tag: translation" in (out / "README.md").read_text(encoding="utf-8")
     # Transformers 5.5 takes no class from the settings in the folder of a model of this type.
     assert type(AutoTokenizer.from_pretrained(out)) is type(AutoTokenizer.from_pretrained(base))
     settings = json.loads((out / "tokenizer_config.json").read_text(encoding="utf-8"))
