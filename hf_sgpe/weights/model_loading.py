@@ -93,7 +93,7 @@ def load_predicting_model(path_or_repo: str, *, dtype: Any = None) -> PreTrained
 
 def load_whole_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel:
     """Load a model of any class. All weights must be in the files, because transformers would give random values to missing
-    weights.
+    weights. Only a pooler may be missing, which nothing here uses.
     """
     import torch
     import transformers
@@ -103,7 +103,7 @@ def load_whole_model(path_or_repo: str, *, dtype: Any = None) -> PreTrainedModel
         model, loading_info = getattr(transformers, name).from_pretrained(
             path_or_repo, dtype=dtype or torch.float32, output_loading_info=True, trust_remote_code=False
         )
-    if missing := sorted(loading_info["missing_keys"]):
+    if missing := sorted(name for name in loading_info["missing_keys"] if "pooler." not in name):
         raise SGPEError(f"{path_or_repo}: the weights {missing[0]} are missing")
     whole: PreTrainedModel = model
     return whole
