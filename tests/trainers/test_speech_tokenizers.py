@@ -27,8 +27,8 @@ def whisper(sample, tmp_path_factory):
     """A small random Whisper model that knows Hindi, with its special tokens and times after the last ordinary token."""
     folder = tmp_path_factory.mktemp("whisper")
     data = BPETokenizer.train_from_iterator([sample["en"], sample["hi"]], 1200, pattern="gpt2").data
-    vocab = {data.string_of(token): id for token, id in data.vocab.items()}
-    merges = [(data.string_of(left), data.string_of(right)) for left, right in data.merges]
+    vocab = {data.spelling.string_of(token): id for token, id in data.vocab.items()}
+    merges = [(data.spelling.string_of(left), data.spelling.string_of(right)) for left, right in data.merges]
     tasks = ["translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps"]
     names = ["startoftranscript", *LANGUAGES, *tasks]
     tokenizer = transformers.WhisperTokenizer(
