@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hf_sgpe.corpora.text_files import JSON_LINES, kind_of, read_text_file
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.finetuning_options import PairFinetuning
+from hf_sgpe.weights.model_loading import load_translating_tokenizer
 from trainers.language_models.language_model import check_shape
 from trainers.language_models.pair_objective import encode_pairs, translations
 from trainers.language_models.run_arguments import check_run, fitted_model, load_tokenizers
@@ -44,6 +45,9 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
     if not 0 < args.held_out < len(pairs):
         raise SGPEError(f"--held-out must be from 1 to {len(pairs) - 1} for {len(pairs)} pairs, not {args.held_out}")
     tokenizer, own = load_tokenizers(args)
+    if args.source_language and args.target_language:
+        folder = str(args.tokenizer or args.model_tokenizer or args.model)
+        tokenizer = load_translating_tokenizer(folder, args.source_language, args.target_language)
     if tokenizer.pad_token_id is None or tokenizer.eos_token_id is None:
         name = args.tokenizer or args.model_tokenizer or args.model
         raise SGPEError(

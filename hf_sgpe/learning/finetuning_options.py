@@ -188,9 +188,13 @@ class PairFinetuning(RunArguments):
     batch_size: int = option("Number of pairs in a training step.", 16)
     held_out: int = option("Number of pairs at the end of the corpus to hold out from training.", 50)
     length: int = option("Maximum number of tokens in a text; longer texts are truncated.", 128)
+    source_language: str | None = option("Language code of the sources, for a model such as NLLB: hin_Deva.")
+    target_language: str | None = option("Language code of the targets, for a model such as NLLB: sin_Sinh.")
 
     def check(self) -> None:
         """Check the options before anything is read."""
         super().check()
+        if (self.source_language is None) != (self.target_language is None):
+            raise SGPEError("give both --source-language and --target-language, or neither")
         if self.length < 2:
             raise SGPEError(f"--length must be at least 2, not {self.length}")

@@ -166,3 +166,14 @@ def test_a_translation_model_is_adapted_on_pairs(translator, sinhala_file, sampl
     tokenizer = load_translating_tokenizer(str(out / "model"), "eng_Latn", "sin_Sinh")
     assert tokenizer(text_target="ලංකාව")["input_ids"][0] == tokenizer.convert_tokens_to_ids("sin_Sinh")
     transformers.AutoModelForSeq2SeqLM.from_pretrained(out / "model")
+
+
+def test_pairs_are_fine_tuned_with_language_codes(translator, tmp_path):
+    (tmp_path / "pairs.tsv").write_text("one\tएक\ntwo\tदो\nthree\tतीन\n", encoding="utf-8")
+    options = ["--model", translator, "--steps", 1, "--held-out", 1, "--length", 16]
+    codes = ["--source-language", "eng_Latn", "--target-language", "hin_Deva"]
+    hf_sgpe("finetune-seq2seq", tmp_path / "pairs.tsv", *options, *codes, "--out", tmp_path / "out")
+    settings = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert (settings["src_lang"], settings["tgt_lang"]) == ("eng_Latn", "hin_Deva")
+    refused = hf_sgpe("finetune-seq2seq", tmp_path / "pairs.tsv", *options, *codes[:2], "--out", tmp_path / "no", code=2)
+    assert "give both --source-language and --target-language" in refused.stderr
