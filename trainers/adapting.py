@@ -85,7 +85,7 @@ def _text_options(given: Adaptation) -> TextOptions:
 def _load_tokenizer(given: Adaptation, path_or_repo: str) -> PreTrainedTokenizerBase:
     if given.target_language is None:
         return load_tokenizer(path_or_repo)
-    return load_translating_tokenizer(path_or_repo, given.source_language or given.target_language, given.target_language)
+    return load_translating_tokenizer(path_or_repo, str(given.source_language), given.target_language)
 
 
 def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
@@ -115,6 +115,10 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     folder = read_folder(given.base)
     if given.target_language:
         _load_tokenizer(given, given.base)  # it may lack the language
+    elif "src_lang" in folder.settings:
+        raise SGPEError(
+            f"{given.base} has language codes: name those of the text with --source-language and --target-language"
+        )
     check_length(config, given.length, given.base)
     out.mkdir(parents=True, exist_ok=True)
     try:
@@ -156,17 +160,15 @@ def _run(
     rows = read_rows(_text_options(given), new, str(out / TOKENIZER), objective=objective)
     if rows.validation:
         held_out["validation"] = rows.validation
-    if not given.keep:
+    if not (given.keep or given.target_language):
         show("Without --keep, the model may forget the languages that it knows")
     show(_start(given, old, new, out))
     model = load_predicting_model(str(out / START))
-    began = time.monotonic()
     before, held_out = _before(given, old, held_out, out, show)
-    measuring = time.monotonic() - began
     if not is_finished(out / MODEL):
         show(_forecast(given, objective, model, new, rows))
-        times = 1 + min(given.steps, 10)
-        show(f"The model is measured {times} times meanwhile; the base model was measured in {measuring:.0f} seconds")
+        times = 1 + -(-given.steps // max(given.steps // 10, 1))
+        show(f"The model is measured {times} times meanwhile")
     points = _train(given, objective, model, new, rows, held_out, out, show)
     if has_picture := find_spec("matplotlib") is not None:
         from trainers.language_models.language_progress import draw_progress

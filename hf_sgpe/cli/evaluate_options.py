@@ -22,7 +22,7 @@ class EvaluateOptions(TokenizerFirst):
     files: list[str] = arguments("Held-out text: files, folders or globs of .txt, .jsonl or .parquet.")
     baseline: list[str] = baseline_option()
     model: list[str] = option_list(
-        "Causal language model to measure in bits per byte (repeatable): a folder or a Hub repository. Write MODEL "
+        "Language model to measure in bits per byte (repeatable): a folder or a Hub repository. Write MODEL "
         "for the model of the first tokenizer, and NAME=MODEL for the model of --baseline NAME=TOKENIZER."
     )
     vocabulary: bool = option(

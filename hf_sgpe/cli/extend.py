@@ -135,7 +135,7 @@ def extend(
 
 
 def _languages(given: _ExtendOptions) -> dict[str, str]:
-    codes, like = given.add_language_code, given.like
+    codes, like = ([code for part in parts for code in part.split(",")] for parts in (given.add_language_code, given.like))
     if len(codes) != len(like) or len(set(codes)) < len(codes):
         what = f"--add-language-code ({', '.join(codes) or 'none'}) and --like ({', '.join(like) or 'none'})"
         raise SGPEError(f"{what}: give one --like for each new code, and each new code once")

@@ -105,7 +105,7 @@ def trim(given: _TrimOptions, as_json: Json = False) -> None:
     if results and not as_json and not is_quiet():
         _print_results(results, by_use=bool(by_use))
     if result.sizes and not as_json and not is_quiet():
-        _print_sizes(result.sizes, "held-out text" if results else "the corpus")
+        _print_sizes(result.sizes, f"the first lines of the {'held-out text' if results else 'corpus'}")
 
 
 def _print_sizes(sizes: Mapping[int, TrimmedText], text: str) -> None:
@@ -134,7 +134,9 @@ def _promise(result: Trimmed, corpus: list[str]) -> str:
         unit, before, after = kept.cost
         text = f"{kept.same_lines:,} of {kept.kept_lines:,} compared lines{without} keep their tokens; "
         text += f"tokens per {unit} {before:.3f} → {after:.3f}. "
-    return f"{text if kept or result.compared else ''}Other text may get smaller tokens: --eval measures how often."
+    return f"{text if kept or result.compared else ''}Other text may get smaller tokens" + (
+        "." if result.results else ": --eval measures how often."
+    )
 
 
 def _print_results(results: Mapping[str, Mapping[str, Any]], *, by_use: bool) -> None:

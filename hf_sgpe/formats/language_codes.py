@@ -31,8 +31,7 @@ def with_language_codes(folder: TokenizerFolder | PieceFolder, codes: Mapping[st
         if code in known:
             raise SGPEError(f"{folder.name} already has the token {code}: leave out --add-language-code {code}")
         if like not in special:
-            few = f", such as {special[-1]}" if special else ""
-            raise SGPEError(f"{folder.name} has no special token {like}: with --like, name one of its language codes{few}")
+            raise SGPEError(f"{folder.name} has no special token {like}: with --like, name one of its language codes")
     check_special_texts(codes)
     first = 1 + (folder.highest_id if isinstance(folder, PieceFolder) else folder.data.highest_id)
     ids = {code: first + place for place, code in enumerate(codes)}

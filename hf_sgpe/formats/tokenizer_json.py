@@ -368,8 +368,8 @@ def _parts_of(content: Mapping[str, Any]) -> dict[str, Any]:
     model = content["model"]
     if model.get("type", "BPE") != "BPE" or "merges" not in model:
         works = (
-            ": it works only with info, encode, compare-ids, extend, transplant, adapt, push, evaluate (without "
-            "--vocabulary) and card (of a model)"
+            ": it works only with info, encode, compare-ids, extend, trim, transplant, adapt, push, evaluate "
+            "(without --vocabulary) and card (of a model)"
         )
         known = works if model.get("type") in ("Unigram", "WordPiece") else ""
         raise NotByteLevelError(f"its model is {model.get('type')}, not BPE{known}")

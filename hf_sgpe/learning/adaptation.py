@@ -26,7 +26,10 @@ class Adaptation:
     """The settings for adapting a base model to a language. The defaults did best in the documentation's measurements."""
 
     base: str = argument("The model to adapt: a folder or a Hub repository, with its tokenizer.")
-    corpus: list[str] = arguments("Text in the new language: files, folders or globs of .txt, .jsonl or .parquet.")
+    corpus: list[str] = arguments(
+        "Text in the new language: files, folders or globs of .txt, .jsonl or .parquet. For an encoder–decoder, a line may "
+        "be a source, a tab and a target."
+    )
     out: str = option("Folder to write to.", ..., "-o")
     script: list[str] = option_list("Scripts or languages to add, such as sinhala or si (default: the scripts of the text).")
     keep: list[str] = option_list(
@@ -52,7 +55,7 @@ class Adaptation:
     budget: str = option("Number of tokens to train on, such as 10M.", "10M")
     init: str | None = option(
         "How to initialize the row of a new token: distil, or mean to average the rows of the old tokens in its text "
-        "(default: distil, or mean if the budget is below 1M).",
+        "(default: distil, or mean if the budget is below 1M or the model is an encoder–decoder).",
         choices=STARTS,
     )
     parts: str = option("Parts of the model to train: " + ", ".join(PARTS) + ".", "ends", choices=PARTS)
@@ -62,8 +65,12 @@ class Adaptation:
     batch_size: int = option("Training sequences per step.", 16)
     lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)
     text_field: str = option("Field (.jsonl) or column (.parquet) that contains the text.", "text")
-    source_language: str | None = option("Language code of the sources, for a model such as NLLB: hin_Deva.")
-    target_language: str | None = option("Language code of the targets or single texts, for a model such as NLLB: sin_Sinh.")
+    source_language: str | None = option(
+        "Language code of the sources, for a model such as NLLB: eng_Latn. For single texts, the code of the texts."
+    )
+    target_language: str | None = option(
+        "Language code of the targets or of single texts, for a model such as NLLB: sin_Sinh."
+    )
     seed: int = option("Seed of the random order of texts.", 1)
     resume: bool = option(
         "Continue an interrupted run in --out. After a training that diverged, give a lower learning rate.", False
@@ -105,8 +112,8 @@ class Adaptation:
         for name in ("learning_rate", "rows_learning_rate"):
             if not getattr(self, name) > 0:
                 raise SGPEError(f"--{name.replace('_', '-')} must be above 0, not {getattr(self, name)}")
-        if self.source_language and not self.target_language:
-            raise SGPEError("--source-language needs --target-language: name the language code of the targets")
+        if (self.source_language is None) != (self.target_language is None):
+            raise SGPEError("give both --source-language and --target-language, or neither")
         if self.target_language and self.keep:
             raise SGPEError(
                 "--keep has text in other languages, which --target-language would mark wrongly: leave out --keep"

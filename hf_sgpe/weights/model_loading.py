@@ -71,7 +71,7 @@ def check_predicts(path_or_repo: str) -> str:
         own = next(iter(config.architectures or ()), "none")
         raise SGPEError(
             f"{path_or_repo}: only models that read and predict text can be trained or measured, but this model is of class "
-            f"{own}"
+            f"{own}: use hf-sgpe extend and hf-sgpe transplant"
         )
     return name
 
@@ -139,12 +139,12 @@ def load_translating_tokenizer(path_or_repo: str, source_language: str, target_l
         tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(
             path_or_repo, src_lang=source_language, tgt_lang=target_language, trust_remote_code=False
         )
-    for code in (source_language, target_language):
-        if code not in tokenizer.get_vocab():
-            raise SGPEError(f"{path_or_repo}: the tokenizer has no language code {code}: give one that it has")
-    if getattr(tokenizer, "src_lang", None) != source_language:
+    if getattr(tokenizer, "src_lang", None) is None:
         name = type(tokenizer).__name__
         raise SGPEError(f"{path_or_repo}: a {name} has no language codes: leave out --source-language and --target-language")
+    for code in (source_language, target_language):
+        if code not in tokenizer.get_vocab():
+            raise SGPEError(f"{path_or_repo}: the tokenizer has no language code {code}: hf-sgpe info lists the codes")
     return tokenizer
 
 

@@ -172,13 +172,15 @@ class _Noise:
 
     def pairs_in(self, text: str) -> list[_Pair]:
         """Return the pairs in the lines of a text."""
-        pairs = []
+        pairs: list[_Pair] = []
         for line in text.splitlines():
-            source, _, target = (part.strip() for part in line.partition("\t"))
-            if source and target:
-                pairs.append(_Pair(source, target, target))
-            elif source:
-                pairs += map(self._without_spans, wrap(source, _LONGEST, break_on_hyphens=False))
+            columns = [part.strip() for part in line.split("\t")]
+            if len(columns) == 1:
+                pairs += map(self._without_spans, wrap(line, _LONGEST, break_on_hyphens=False))
+            elif len(columns) == 2 and all(columns):
+                pairs.append(_Pair(columns[0], columns[1], columns[1]))
+            else:
+                raise SGPEError(f"{line[:60]!r} is no pair: write a source, one tab and a target, or text without a tab")
         return pairs
 
     def _without_spans(self, text: str) -> _Pair:

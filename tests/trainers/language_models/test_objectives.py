@@ -14,6 +14,7 @@ from support.other_scripts import TEXT  # noqa: E402
 from support.piece_tokenizers import KINDS, piece_folder  # noqa: E402
 from support.translation_models import translation_folder  # noqa: E402
 
+from hf_sgpe import SGPEError  # noqa: E402
 from hf_sgpe.weights.model_loading import load_tokenizer, load_translating_tokenizer  # noqa: E402
 from trainers.language_models.masked_objective import MaskedObjective  # noqa: E402
 from trainers.language_models.pair_objective import _Noise, chrf, encode_pairs  # noqa: E402
@@ -127,6 +128,9 @@ def test_pairs_are_measured_on_the_text_of_their_targets(translator):
     assert score.bytes == sum(len(target.encode()) for _, target in pairs)
     unknown = len("෴".encode())
     assert score.bits == pytest.approx(nats / math.log(2) + 8 * unknown, rel=1e-5)
+    for line in ("\ta target", "a source\t", "a\tb\tc"):
+        with pytest.raises(SGPEError, match="is no pair"):
+            score_texts(model, tokenizer, [line])
     assert 0 <= chrf(model, tokenizer, ["a\tb\nc"]) <= 100
     assert chrf(model, tokenizer, ["no pairs"]) is None
 
@@ -160,6 +164,8 @@ def test_a_translation_model_is_adapted_on_pairs(translator, sinhala_file, sampl
     (tmp_path / "held-out.txt").write_text("\n".join(pairs[-5:]), encoding="utf-8")
     out = tmp_path / "out"
     codes = ("--source-language", "eng_Latn", "--target-language", "sin_Sinh")
+    refused = hf_sgpe("adapt", translator, tmp_path / "train.txt", "--script", "si", "--out", out, code=2)
+    assert "has language codes: name those of the text" in refused.stderr
     adapted(translator, tmp_path / "train.txt", *codes, "--eval", f"si={tmp_path / 'held-out.txt'}", "--out", out)
     report = (out / "report.md").read_text(encoding="utf-8")
     assert "- si: chrF++ of translations: " in report

@@ -142,13 +142,14 @@ def test_a_sentence_transformers_folder_stays_whole(bases, extended, tmp_path):
 
 def test_models_are_refused_before_a_training_that_they_cannot_have(bases, sinhala_file, tmp_path):
     base, encoder = bases["Unigram"], tmp_path / "encoder"
+    codes = ("--source-language", "eng_Latn", "--target-language", "sin_Sinh")
     shutil.copytree(base, encoder)
     transformers.XLMRobertaModel.from_pretrained(base).save_pretrained(encoder)
     reasons = {
         ("finetune", sinhala_file, "--model", base): "only causal language models",
         ("adapt", encoder, sinhala_file, "--script", "si"): "this model is of class XLMRobertaModel",
-        ("adapt", base, sinhala_file, "--length", 60, "--target-language", "sin_Sinh"): "no language code sin_Sinh",
-        ("adapt", base, sinhala_file, "--source-language", "hin_Deva"): "--source-language needs --target-language",
+        ("adapt", base, sinhala_file, "--length", 60, *codes): "has no language codes",
+        ("adapt", base, sinhala_file, "--source-language", "hin_Deva"): "give both --source-language and --target-language",
     }
     for command, reason in reasons.items():
         refused = hf_sgpe(*command, "--out", tmp_path / "out", code=2)
