@@ -12,7 +12,7 @@ from hf_sgpe.errors import SGPEError
 from hf_sgpe.learning.finetuning_options import PairFinetuning
 from hf_sgpe.weights.model_loading import load_translating_tokenizer
 from trainers.language_models.language_model import check_shape
-from trainers.language_models.pair_objective import encode_pairs, translations
+from trainers.language_models.pair_objective import PairObjective, encode_pairs, translations
 from trainers.language_models.run_arguments import check_run, fitted_model, load_tokenizers
 from trainers.language_models.training_runs import digest_of, require_pytorch, train
 from trainers.model_rows.token_tables import embedding_rows
@@ -35,7 +35,7 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
     """
     require_pytorch()
     from accelerate import PartialState
-    from transformers import AutoModelForSeq2SeqLM, DataCollatorForSeq2Seq, T5ForConditionalGeneration, set_seed
+    from transformers import AutoModelForSeq2SeqLM, T5ForConditionalGeneration, set_seed
 
     args.check()
     check_run(args)
@@ -66,7 +66,7 @@ def finetune_seq2seq(args: PairFinetuning, *, show: Callable[[str], None] = prin
     model.to(state.device)
     examples = encode_pairs(pairs, tokenizer, args.length)
     training, held_out = examples[: -args.held_out], examples[-args.held_out :]
-    collator = DataCollatorForSeq2Seq(tokenizer, model=model, pad_to_multiple_of=8)
+    collator = PairObjective().collator(model, tokenizer)
     tell(f"{model.num_parameters():,} parameters, {len(training):,} pairs")
     before = _loss_on(model, held_out, collator, args.batch_size)
     train(model, tokenizer, training, collator, args, settings={**args.made_from(), "pairs": digest_of(training)})

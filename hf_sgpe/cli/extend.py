@@ -135,11 +135,15 @@ def extend(
 
 
 def _languages(given: _ExtendOptions) -> dict[str, str]:
-    codes, like = ([code for part in parts for code in part.split(",")] for parts in (given.add_language_code, given.like))
+    codes, like = _between_commas(given.add_language_code), _between_commas(given.like)
     if len(codes) != len(like) or len(set(codes)) < len(codes):
         what = f"--add-language-code ({', '.join(codes) or 'none'}) and --like ({', '.join(like) or 'none'})"
         raise SGPEError(f"{what}: give one --like for each new code, and each new code once")
     return dict(zip(codes, like, strict=True))
+
+
+def _between_commas(values: list[str]) -> list[str]:
+    return [part for value in values for part in value.split(",")]
 
 
 def _codes_sentence(languages: dict[str, str]) -> str:

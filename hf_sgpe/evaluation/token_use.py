@@ -30,9 +30,11 @@ _BATCH_WORDS = 1 << 16
 
 def find_counted(names: Iterable[str]) -> list[CorpusFile]:
     """Return the files that match names and globs, also between commas. Files of word counts may have any extension."""
-    names = [part for name in names for part in ([name] if Path(name).exists() else name.split(","))]
-    counts = [Path(name) for name in names if Path(name).is_file() and is_file_of_counts(name)]
-    return [*counts, *find_files(name for name in names if Path(name) not in counts)]
+    parts: list[str] = []
+    for name in names:
+        parts += [name] if Path(name).exists() else name.split(",")
+    counts = [Path(part) for part in parts if Path(part).is_file() and is_file_of_counts(part)]
+    return [*counts, *find_files(part for part in parts if Path(part) not in counts)]
 
 
 def holds_text(tokens: Iterable[bytes]) -> bool:

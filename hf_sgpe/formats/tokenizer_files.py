@@ -56,12 +56,12 @@ class TokenizerFiles:
 
     @property
     def keeps_class(self) -> bool:
-        """Whether writing keeps the class in the settings. NLLB needs its class, which adds language codes to a text."""
+        """Return whether `write` keeps the tokenizer class. NLLB needs its class, which adds language codes to a text."""
         return "src_lang" in self.settings or self.is_of_whisper
 
     @property
     def is_of_whisper(self) -> bool:
-        """Whether the class is Whisper's. It reads and writes times and languages, and always splits text as GPT-2 does."""
+        """Return whether the class is Whisper's. It adds times and languages, and always splits text as GPT-2 does."""
         return str(self.settings.get("tokenizer_class")).startswith("WhisperTokenizer")
 
     def check_target(self, directory: str | os.PathLike[str]) -> None:

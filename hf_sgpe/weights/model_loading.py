@@ -208,6 +208,12 @@ def encode_texts(texts: list[str], tokenizer: PreTrainedTokenizerBase) -> list[l
     return rows
 
 
+def ids_around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """Return the ids that the tokenizer of an encoder puts before and after a text, such as those of [CLS] and [SEP]."""
+    ids: list[int] = tokenizer("", return_attention_mask=False)["input_ids"]
+    return ids[:1], ids[1:]
+
+
 def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return " ".join(map(str.strip, lines[: 2 if lines[0].endswith(":") else 1]))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedTokenizerBase
 
 MEASURED_TOKENS = 2048
 """Number of tokens in one forward pass of a measurement. The logits of these tokens take most of the memory."""
@@ -51,3 +52,12 @@ class EncodedTexts:
     repetitions: float
     passes: Sequence[Callable[[], ForwardPass]]
     unknown_bytes: int = 0
+
+
+def count_unknown_bytes(text: str, encoding: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> int:
+    """Count the bytes of a text that its encoding, which has offsets, replaces by unknown tokens."""
+    size = 0
+    for id, (start, end) in zip(encoding["input_ids"], encoding["offset_mapping"], strict=True):
+        if id == tokenizer.unk_token_id:
+            size += len(text[start:end].encode())
+    return size

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.corpora.text_files import Text
 from hf_sgpe.errors import SGPEError
-from trainers.language_models.encoded_texts import MEASURED_TOKENS, EncodedTexts, ForwardPass
+from hf_sgpe.weights.model_loading import ids_around
+from trainers.language_models.encoded_texts import MEASURED_TOKENS, EncodedTexts, ForwardPass, count_unknown_bytes
 from trainers.language_models.language_model import pack
 
 if TYPE_CHECKING:
@@ -50,15 +51,14 @@ class MaskedObjective:
         size = (length or _WINDOW) - len(before) - len(after)
         windows: list[tuple[list[int], list[int]]] = []  # ids and the number of the word of each id
         unknown_bytes = 0
-        lines = [line for text in texts for line in text.splitlines() if line.strip()]
+        lines = list(filter(str.strip, chain.from_iterable(map(str.splitlines, texts))))
         for line in lines:
             encoding = tokenizer(line, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
             ids, spans = encoding["input_ids"], encoding["offset_mapping"]
             begins = (before_it.isspace() and not one.isspace() for before_it, one in zip(" " + line, line, strict=False))
             word_at = [0, *accumulate(begins)]  # the number of the word before each place
             words = [word_at[end] for _, end in spans]
-            unknown = (line[start:end] for id, (start, end) in zip(ids, spans, strict=True) if id == tokenizer.unk_token_id)
-            unknown_bytes += sum(len(text.encode()) for text in unknown)
+            unknown_bytes += count_unknown_bytes(line, encoding, tokenizer)
             windows += [(ids[at : at + size], words[at : at + size]) for at in range(0, len(ids), size)]
         places = [
             (window, place)
@@ -98,5 +98,4 @@ def _template(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]
     """Return the ids that a tokenizer puts before and after a text, such as those of ``[CLS]`` and ``[SEP]``."""
     if tokenizer.mask_token_id is None:
         raise SGPEError("the tokenizer has no mask token, which masked models need: set mask_token in tokenizer_config.json")
-    ids = tokenizer("", return_attention_mask=False)["input_ids"]
-    return ids[:1], ids[1:]
+    return ids_around(tokenizer)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Objective(Protocol):
-    """How a kind of model is trained and measured on text.
+    """The training and the measurement of one kind of model on text.
 
     Attributes:
         options: Further arguments of the model in a forward pass.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from random import Random
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import regex
 
 from hf_sgpe.corpora.text_files import Text
 from hf_sgpe.errors import SGPEError
-from trainers.language_models.encoded_texts import EncodedTexts, ForwardPass
+from trainers.language_models.encoded_texts import EncodedTexts, ForwardPass, count_unknown_bytes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -94,7 +95,7 @@ class PairObjective:
             largest_id=max((id for row in rows for ids in row.values() for id in ids), default=0),
             repetitions=1,
             passes=[partial(forward_pass, first) for first in range(0, len(rows), _PAIRS)],
-            unknown_bytes=sum(_unknown_bytes(pair.restored, tokenizer) for pair in pairs),
+            unknown_bytes=_unknown_bytes([pair.restored for pair in pairs], tokenizer),
         )
 
 
@@ -139,8 +140,8 @@ def chrf(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Iter
     """Return the chrF++ score, from 0 to 100, of a model's translations of the first 50 pairs of texts. Return None if the
     texts have no pairs.
     """
-    columns = (line.split("\t", 1) for text in texts for line in text.splitlines() if "\t" in line)
-    pairs = [(source.strip(), target.strip()) for source, target in columns if source.strip() and target.strip()]
+    lines = chain.from_iterable(map(str.splitlines, texts))
+    pairs = [_columns_of(line) for line in lines if "\t" in line]
     if not pairs:
         return None
     from sacrebleu.metrics import CHRF
@@ -174,13 +175,11 @@ class _Noise:
         """Return the pairs in the lines of a text."""
         pairs: list[_Pair] = []
         for line in text.splitlines():
-            columns = [part.strip() for part in line.split("\t")]
-            if len(columns) == 1:
-                pairs += map(self._without_spans, wrap(line, _LONGEST, break_on_hyphens=False))
-            elif len(columns) == 2 and all(columns):
-                pairs.append(_Pair(columns[0], columns[1], columns[1]))
+            if "\t" in line:
+                source, target = _columns_of(line)
+                pairs.append(_Pair(source, target, target))
             else:
-                raise SGPEError(f"{line[:60]!r} is no pair: write a source, one tab and a target, or text without a tab")
+                pairs += map(self._without_spans, wrap(line, _LONGEST, break_on_hyphens=False))
         return pairs
 
     def _without_spans(self, text: str) -> _Pair:
@@ -209,9 +208,15 @@ class _Noise:
         return _Pair("".join(source).strip(), "".join(target).strip(), "".join(restored))
 
 
-def _unknown_bytes(text: str, tokenizer: PreTrainedTokenizerBase) -> int:
+def _columns_of(line: str) -> tuple[str, str]:
+    columns = [part.strip() for part in line.split("\t")]
+    if len(columns) != 2 or not all(columns):
+        raise SGPEError(f"{line[:60]!r} is no pair: write a source, one tab and a target, or text without a tab")
+    return columns[0], columns[1]
+
+
+def _unknown_bytes(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase) -> int:
     if tokenizer.unk_token_id is None:
         return 0
-    encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    spans = zip(encoding["input_ids"], encoding["offset_mapping"], strict=True)
-    return sum(len(text[start:end].encode()) for id, (start, end) in spans if id == tokenizer.unk_token_id)
+    how = {"add_special_tokens": False, "return_offsets_mapping": True, "verbose": False}
+    return sum(count_unknown_bytes(text, tokenizer(text, **how), tokenizer) for text in texts)

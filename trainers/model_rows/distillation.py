@@ -25,13 +25,13 @@ from hf_sgpe.counts.counters import in_batches
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_file
 from hf_sgpe.terminal.progress import bar_disabled
-from hf_sgpe.weights.model_loading import GENERATES, auto_class, encode_texts, load_whole_model
+from hf_sgpe.weights.model_loading import GENERATES, auto_class, encode_texts, ids_around, load_config, load_whole_model
 from trainers.model_rows.embedding_rows import RowMap, token_lengths
 from trainers.model_rows.token_tables import NewRows, fit_embeddings, layers_of, tables_of
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Ids = Sequence[int]
 
@@ -88,7 +88,7 @@ class Snippet:
 
 @dataclass(frozen=True)
 class _Reader:
-    """How a model reads the ids of a text.
+    """The form in which a model reads the ids of a text.
 
     Attributes:
         predicts_next: Whether the model is causal. Any other model also reads the text after a token.
@@ -101,13 +101,12 @@ class _Reader:
     after: Ids = ()
 
     @classmethod
-    def of(cls, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> _Reader:
-        if model.config.is_encoder_decoder:
+    def of(cls, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase) -> _Reader:
+        if config.is_encoder_decoder:
             raise SGPEError("distilling is for causal models and encoders, but this model has a decoder: use other new rows")
-        if auto_class(model.config).endswith(GENERATES):
+        if auto_class(config).endswith(GENERATES):
             return cls()
-        ids = tokenizer("", return_attention_mask=False)["input_ids"]
-        return cls(False, ids[:1], ids[1:])
+        return cls(False, *ids_around(tokenizer))
 
     def batch(self, model: PreTrainedModel, rows: Sequence[Ids]) -> dict[str, Any]:
         """Return the arguments of the model for the ids of some texts."""
@@ -142,11 +141,11 @@ def distilled_rows(
 
     if not row_map.keeps_ids:
         raise SGPEError("distilling needs an extended tokenizer, but old tokens have new ids: extend the model's tokenizer")
-    settings = settings or Distillation()
+    settings, reader = settings or Distillation(), _Reader.of(load_config(model), tokenizer)
     snippets = choose_snippets(tokenizer, old, row_map.new, texts, settings)
     net = load_whole_model(model).to("cuda" if torch.cuda.is_available() else "cpu")
     fit_embeddings(net, tokenizer, old, multiple=1, start=lambda _: row_map)
-    distil(net, row_map.new, snippets, settings, reader=_Reader.of(net, tokenizer), state=state)
+    distil(net, row_map.new, snippets, settings, reader=reader, state=state)
     return [table.detach()[row_map.new].float().cpu() for table in tables_of(net)]
 
 

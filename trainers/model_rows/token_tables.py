@@ -251,8 +251,10 @@ def layers_of(model: PreTrainedModel) -> Sequence[torch.nn.Module]:
     from torch.nn import ModuleList
 
     if model.config.is_encoder_decoder:
-        parts = (model.get_encoder(), model.get_decoder())
-        return [layer for part in parts for layer in next(one for one in part.children() if isinstance(one, ModuleList))]
+        layers: list[torch.nn.Module] = []
+        for part in (model.get_encoder(), model.get_decoder()):
+            layers += next(child for child in part.children() if isinstance(child, ModuleList))
+        return layers
     number = getattr(model.config.get_text_config(), "num_hidden_layers", 0)
     for module in model.modules():
         if isinstance(module, ModuleList) and len(module) == number > 0:
