@@ -56,6 +56,7 @@ from trainers.model_rows.distillation import Distillation, distilled_rows
 from trainers.model_rows.row_starts import by_position
 from trainers.model_rows.token_tables import extended_ids, parameter_groups
 from trainers.model_rows.transplanting import transplant
+from trainers.rate_sweep import with_best_rates
 from trainers.tokenizer_extension import extend
 
 if TYPE_CHECKING:
@@ -110,7 +111,9 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume", *_OF_TRAINING)}
     _check_out(given, out)
     check_settings(out, settings)
-    check_resumable(out / MODEL, {name: getattr(given, name) for name in _OF_TRAINING})
+    # A sweep chooses the rates.
+    of_training = [name for name in _OF_TRAINING if not (given.sweep and name in RATES)]
+    check_resumable(out / MODEL, {name: getattr(given, name) for name in of_training})
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
     folder = read_folder(given.base)
     if given.target_language:
@@ -169,7 +172,14 @@ def _run(
         show(_forecast(given, objective, model, new, rows))
         times = 1 + -(-given.steps // max(given.steps // 10, 1))
         show(f"The model is measured {times} times meanwhile")
-    points = _train(given, objective, model, new, rows, held_out, out, show)
+    if given.sweep:
+
+        def train_shortly(short: Adaptation, folder: Path) -> list[dict[str, Any]]:
+            fresh = load_predicting_model(str(out / START))
+            return _train(short, objective, fresh, new, rows, held_out, folder, every=short.steps, show=None)
+
+        given = with_best_rates(given, out, train_shortly, show)
+    points = _train(given, objective, model, new, rows, held_out, out / MODEL, show=show)
     if has_picture := find_spec("matplotlib") is not None:
         from trainers.language_models.language_progress import draw_progress
 
@@ -348,13 +358,14 @@ def _train(
     tokenizer: PreTrainedTokenizerBase,
     rows: TrainingRows,
     held_out: Mapping[str, Any],
-    out: Path,
-    show: Callable[[str], None],
+    target: Path,
+    *,
+    every: int | None = None,
+    show: Callable[[str], None] | None,
 ) -> list[dict[str, Any]]:
     from transformers import set_seed
 
     set_seed(given.seed)
-    target = out / MODEL
     run = TrainingRun(
         out=target,
         steps=given.steps,
@@ -374,6 +385,7 @@ def _train(
         new_rows=extended_ids(tokenizer),
         rows_learning_rate=given.rows_learning_rate,
         held_out=held_out,
+        every=every,
         show=show,
     )
     # If the training was already finished, its measurements are only in this file.

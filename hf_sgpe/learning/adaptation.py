@@ -61,6 +61,11 @@ class Adaptation:
     parts: str = option("Parts of the model to train: " + ", ".join(PARTS) + ".", "ends", choices=PARTS)
     learning_rate: float = option("Peak of the learning rate.", 1e-4)
     rows_learning_rate: float = option("Peak of the learning rate for the rows of new tokens.", 1e-3)
+    sweep: bool = option(
+        "First train with a third of both learning rates, with the rates themselves and with three times the rates, on a "
+        "twentieth of the budget each. Then train with the rates that did best on the held-out text.",
+        False,
+    )
     length: int = option("Number of tokens in each training sequence. This is the context length of training.", 512)
     batch_size: int = option("Training sequences per step.", 16)
     lines: bool = option("Treat each line of a text file as a separate text. Otherwise, the whole file is one text.", False)

@@ -105,8 +105,8 @@ def test_a_model_that_became_worse_is_named_with_what_to_change():
 def test_an_interrupted_run_continues_to_the_same_model(given, uninterrupted, step, tmp_path, monkeypatch):
     work = getattr(adapting, step)
 
-    def interrupted(*arguments):
-        work(*arguments)
+    def interrupted(*arguments, **options):
+        work(*arguments, **options)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(adapting, step, interrupted)
@@ -170,6 +170,42 @@ def test_after_a_training_that_diverged_only_the_training_starts_again(given, un
     assert models[0] == models[1]
     with pytest.raises(SGPEError, match=r"rows_learning_rate was [\d.]+"):
         adapt(Adaptation(**given, rows_learning_rate=1e-4, resume=True), show=lambda _: None)
+
+
+def test_a_sweep_trains_with_the_rates_that_did_best(given, options, tmp_path, monkeypatch):
+    rates = {"learning_rate": 1e-2, "rows_learning_rate": 1e-2}
+    work = adapting._train
+
+    def interrupted(short, *arguments, **options):
+        if short.learning_rate == rates["learning_rate"]:
+            raise KeyboardInterrupt
+        return work(short, *arguments, **options)
+
+    monkeypatch.setattr(adapting, "_train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        adapt(Adaptation(**given, **rates, sweep=True), show=lambda _: None)
+    monkeypatch.undo()
+    lines = []
+    result = adapt(Adaptation(**given, **rates, sweep=True, resume=True), show=lines.append)
+    out = tmp_path / "out"
+    tried = json.loads((out / "sweep.json").read_text())
+    assert len(tried) == 3
+    assert len([line for line in lines if line.endswith("after 1 steps")]) == 2
+    assert not list(out.glob("sweep-*"))
+    best = min(tried, key=tried.get)
+    assert f"{best}: best of the sweep" in lines
+    chosen = json.loads((out / "model" / "settings.json").read_text())
+    assert best == f"Learning rate {chosen['learning_rate']:.2g}, of new rows {chosen['rows_learning_rate']:.2g}"
+    found = {name: chosen[name] for name in rates}
+    without = adapt(Adaptation(**options, **found, out=str(tmp_path / "without")), show=lambda _: None)
+    assert without == result
+    assert adapt(Adaptation(**given, **rates, sweep=True, resume=True), show=lambda _: None) == result
+
+
+def test_a_sweep_in_which_each_training_diverges_is_refused(given, uninterrupted):
+    with pytest.raises(SGPEError, match="--resume and a lower --learning-rate"):
+        adapt(Adaptation(**given, learning_rate=1e30, sweep=True), show=lambda _: None)
+    assert adapt(Adaptation(**given, learning_rate=1e-4, sweep=True, resume=True), show=lambda _: None)
 
 
 def test_a_training_that_diverges_leaves_no_model(given, uninterrupted, tmp_path):

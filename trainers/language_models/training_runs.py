@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 # The keys in the settings of a finished training, and of a training that diverged.
 _FINISHED, _DIVERGED = "finished", "diverged"
 
+
+class DivergedError(SGPEError):
+    """A training diverged: weights or predictions became infinite or NaN."""
+
+
 RATES = ("learning_rate", "rows_learning_rate")
 """The settings that may change when a training that diverged is resumed."""
 
@@ -201,7 +206,7 @@ def _divergence_named(trainer: Trainer, learning_rate: float, rows_learning_rate
             keep_settings(out, {**read_json(out / SETTINGS_FILE), _DIVERGED: True})
         rates = f"--learning-rate (now {learning_rate:g})"
         rates += "" if rows_learning_rate is None else f" or --rows-learning-rate (now {rows_learning_rate:g})"
-        raise SGPEError(
+        raise DivergedError(
             f"the training diverged at step {step:,}: weights or predictions are not finite numbers. No model was written. "
             f"To train again, run the same command with --resume and a lower {rates}"
         ) from None
