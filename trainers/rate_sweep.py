@@ -15,7 +15,7 @@ from hf_sgpe.learning.adaptation import Adaptation
 from trainers.language_models.training_runs import DivergedError
 
 SWEEP = "sweep.json"
-"""The file with the results of a sweep, keyed by rates: the bits per byte after a short training, relative to those before it;
+"""The file with the results of a sweep, keyed by rates: the bits per byte after a short training, relative to those before;
 null if the training diverged.
 """
 

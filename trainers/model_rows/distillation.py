@@ -13,7 +13,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -74,6 +74,10 @@ class Distillation:
             raise SGPEError(f"learning_rate must be above 0, not {self.learning_rate}")
         if not self.predict >= 0:
             raise SGPEError(f"predict must be at least 0, not {self.predict}")
+
+
+class _LayerReachedError(Exception):
+    """The forward pass has computed the states of the layer that is compared."""
 
 
 @dataclass(frozen=True)
@@ -340,14 +344,20 @@ def _states(
 
     def keep(_: Any, __: Any, output: Any) -> None:
         states.append(output[0] if isinstance(output, tuple) else getattr(output, "last_hidden_state", output))
+        if layer is not None and not with_logits:
+            raise _LayerReachedError  # the later layers are not needed
 
     hook = module.register_forward_hook(keep)
+    logits = None
     try:
-        whole = model if with_logits else model.base_model
-        output = whole(**batch)
+        if with_logits:
+            logits = model(**batch).logits
+        else:
+            with suppress(_LayerReachedError):
+                model.base_model(**batch)
     finally:
         hook.remove()
-    return states[-1], output.logits if with_logits else None
+    return states[-1], logits
 
 
 def _pieces(

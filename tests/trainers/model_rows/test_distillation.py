@@ -88,6 +88,20 @@ def test_an_interrupted_run_ends_with_the_same_rows(extended, lines, layer, tmp_
         distil(again, ids, snippets[1:], settings, state=file, progress=False)
 
 
+def test_old_tokens_are_read_only_up_to_the_layer_that_is_compared(extended, lines):
+    _, new, old = extended
+    model, ids = fitted(extended)
+    snippets = choose_snippets(new, old, ids, lines, Distillation(per_token=1))[:4]
+    batch = distillation._Reader().batch(model, [snippet.old for snippet in snippets])
+    whole = model.model(**batch, output_hidden_states=True).hidden_states[1]
+    later = []
+    model.model.layers[1].register_forward_hook(lambda *_: later.append(1))
+    states, logits = distillation._states(model, batch, 1)
+    assert torch.equal(states, whole)
+    assert logits is None
+    assert not later
+
+
 def test_separate_tables_learn_from_separate_losses(extended, lines):
     """The embedding must not learn from the prediction, and the output must not learn from the states."""
     _, new, old = extended
