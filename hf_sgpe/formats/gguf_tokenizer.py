@@ -57,12 +57,13 @@ def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
     values = {name.removeprefix(prefix): value for name, value in found.items()}
     try:
         tokens = values["tokens"]
-        # llama.cpp's converter gives the padding tokens of Phi-3 the type of the unknown token.
-        unknown = values.get("unknown_token_id", values["token_type"].index(sentencepiece_model.UNKNOWN))
-        kinds = [
-            sentencepiece_model.UNUSED if kind == sentencepiece_model.UNKNOWN and id != unknown else kind
-            for id, kind in enumerate(values["token_type"])
-        ]
+        # llama.cpp's converter gives the padding tokens of Phi-3 the type of the unknown token, and Gemma 3's unknown token
+        # the type of a control token.
+        kinds = list(values["token_type"])
+        unknown = values.get("unknown_token_id")
+        unknown = kinds.index(sentencepiece_model.UNKNOWN) if unknown is None else unknown
+        kinds = [sentencepiece_model.UNUSED if kind == sentencepiece_model.UNKNOWN else kind for kind in kinds]
+        kinds[unknown] = sentencepiece_model.UNKNOWN
         # llama.cpp's converter writes Gemma's added tokens of spaces with spaces.
         texts = [text.replace(" ", SPACE_MARK) for text in tokens]
         pieces = list(zip(texts, values["scores"], kinds, strict=True))

@@ -51,6 +51,16 @@ def test_padding_tokens_with_the_type_of_the_unknown_token_are_unused(tmp_path, 
     assert tokenizer.get_vocab()["[PAD52]"] == len(PIECES) + 52
 
 
+def test_an_unknown_token_with_the_type_of_a_control_token_is_found_by_its_id(tmp_path):
+    plain = BPETokenizer.from_pretrained(written(tmp_path / "plain.gguf", PIECES))
+    (unknown, _), *others = PIECES
+    file = written(tmp_path / "gemma.gguf", [(unknown, 3), *others], unknown_token_id=0)
+    tokenizer = BPETokenizer.from_pretrained(file)
+    assert tokenizer.get_vocab() == plain.get_vocab()
+    for line in ("a ab abba", "é <unk>", ""):
+        assert tokenizer.encode(line) == plain.encode(line)
+
+
 def test_a_file_without_an_unknown_token_is_damaged(tmp_path):
     with pytest.raises(SGPEError, match=r"a\.gguf: .* damaged"):
         BPETokenizer.from_pretrained(written(tmp_path / "a.gguf", PIECES[1:]))
