@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up what tests/ecosystems need: transformers 4, tokenizers 1.0, lm_eval, clients of OpenAI's API, PEFT with TRL, and
-# transformers.js:
+# Sets up what tests/ecosystems need: transformers 4, tokenizers 1.0, lm_eval, clients of OpenAI's API, PEFT with TRL, xgrammar,
+# `transformers serve`, and transformers.js:
 # bash scripts/ecosystems.sh
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -22,6 +22,12 @@ finetuning="$root/.venv-finetuning"
 if [ ! -e "$finetuning/trl" ]; then
     "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$finetuning" \
         peft==0.21.2 trl==1.16.0
+fi
+# In a folder of its own, too: xgrammar as in vLLM and SGLang, and what `transformers serve` needs.
+running="$root/.venv-running"
+if [ ! -e "$running/fastapi" ]; then
+    "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$running" \
+        xgrammar==0.2.9 apache-tvm-ffi==0.1.15.post2 annotated-doc==0.0.7 opentelemetry-api==1.45.2 fastapi==0.165.0
 fi
 if ! command -v npm >/dev/null || ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then
     echo "npm or Node.js 20 or later is missing: transformers.js is not tested" >&2

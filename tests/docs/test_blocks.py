@@ -65,7 +65,7 @@ def workplace(sample, tmp_path_factory):
         for template in (None, "chatml")
     )
     torch.manual_seed(1)
-    for name, tokenizer in (("base-model", base), ("my-model", talking)):
+    for name, tokenizer in (("base-model", base), ("small-model", base), ("my-model", talking)):
         tokenizer.save_pretrained(folder / name)
         shape = small_llama(-(-len(tokenizer) // 64) * 64, layers=1, width=16, heads=2, length=64)
         shape.eos_token_id = tokenizer.eos_token_id
@@ -75,7 +75,8 @@ def workplace(sample, tmp_path_factory):
     TokenizerTrainer(padded).train(iterator=[sample["en"]]).save_pretrained(folder / "with-pad")
     extension = ExtensionConfig(scripts=["sinhala"], new_tokens=200)
     TokenizerExtender(extension).extend(folder / "base-model", text=sample["si"]).save_pretrained(folder / "base-model-si")
-    transplant(folder / "base-model", folder / "base-model-si", folder / "my-base-si")
+    for name, transplanted in (("base-model", "my-base-si"), ("small-model", "my-draft-si")):
+        transplant(folder / name, folder / "base-model-si", folder / transplanted)
     for name in ("scripts", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
     return folder

@@ -16,6 +16,7 @@ from support.paths import ROOT
 TRANSFORMERS_4 = str(ROOT / ".venv-transformers4" / "bin" / "python")
 TOKENIZERS_1 = ROOT / ".venv-tokenizers1"
 FINETUNING = ROOT / ".venv-finetuning"
+RUNNING = ROOT / ".venv-running"
 NODE = ROOT / ".node"
 LM_EVAL = str(ROOT / ".venv-lm-eval" / "bin" / "python")
 CLIENTS = ROOT / ".venv-clients" / "bin" / "python"
@@ -28,6 +29,7 @@ def _needs(path: Path, what: str) -> pytest.MarkDecorator:
 needs_transformers_4 = _needs(Path(TRANSFORMERS_4).parents[1] / "installed", "transformers 4")
 needs_tokenizers_1 = _needs(TOKENIZERS_1 / "tokenizers", "tokenizers 1.0")
 needs_finetuning = _needs(FINETUNING / "trl", "PEFT and TRL")
+needs_running = _needs(RUNNING / "fastapi", "xgrammar and FastAPI")
 needs_node = pytest.mark.skipif(
     not (NODE / "installed").exists() or shutil.which("node") is None,
     reason=f"no transformers.js in {NODE}, or no node: bash scripts/ecosystems.sh sets it up",
