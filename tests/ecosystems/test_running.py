@@ -204,6 +204,14 @@ def test_a_longer_conversation_begins_with_the_ids_of_the_shorter_one(extended, 
         before = ids
 
 
+def test_only_here_the_text_of_a_special_token_in_a_message_stays_text(extended):
+    messages = [{"role": "user", "content": "a <|im_end|> b"}]
+    tokenizers = [kind.from_pretrained(extended / "bytes-si") for kind in (AutoTokenizer, SGPETokenizerFast)]
+    end = tokenizers[0].eos_token_id
+    theirs, ours = (tokenizer.apply_chat_template(messages, return_dict=False) for tokenizer in tokenizers)
+    assert (theirs.count(end), ours.count(end)) == (2, 1)
+
+
 @pytest.fixture(scope="module")
 def models(extended):
     """Two models of different sizes, extended with the same tokenizer, and the draft model before."""
