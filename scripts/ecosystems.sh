@@ -17,7 +17,7 @@ make_environment "$root/.venv-lm-eval" "lm_eval[api]==0.4.13"
 site='import sysconfig; print(sysconfig.get_path("purelib"))'
 "$root/.venv-test/bin/python" -c "$site" >"$("$root/.venv-lm-eval/bin/python" -c "$site")/test.pth"
 make_environment "$root/.venv-clients" instructor==1.17.0 langchain-openai==1.4.3 litellm==1.110.2
-# In a folder of its own, for the recipes of docs/finetune.md; .venv-test has what both need.
+# In a folder of its own, for the recipes of docs/training-tools.md; .venv-test has what both need.
 finetuning="$root/.venv-finetuning"
 if [ ! -e "$finetuning/trl" ]; then
     "$root/.venv-transformers4/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --target "$finetuning" \

@@ -20,7 +20,7 @@ from trainers.model_rows.transplanting import transplant  # noqa: E402
 RECIPES = {
     name: block.code
     for block in blocks()
-    if block.page == "finetune.md" and "test_finetuning.py runs it" in block.remark
+    if block.page == "training-tools.md" and "test_finetuning.py runs it" in block.remark
     for name in ("my-sinhala-model", "my-chat-model", "my-assistant")
     if f'save_pretrained("{name}")' in block.code
 }
