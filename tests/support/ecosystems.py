@@ -17,6 +17,7 @@ TRANSFORMERS_4 = str(ROOT / ".venv-transformers4" / "bin" / "python")
 TOKENIZERS_1 = ROOT / ".venv-tokenizers1"
 FINETUNING = ROOT / ".venv-finetuning"
 RUNNING = ROOT / ".venv-running"
+TRAINING_SETTINGS = ROOT / ".venv-training-settings"
 NODE = ROOT / ".node"
 LM_EVAL = str(ROOT / ".venv-lm-eval" / "bin" / "python")
 CLIENTS = ROOT / ".venv-clients" / "bin" / "python"
@@ -30,6 +31,7 @@ needs_transformers_4 = _needs(Path(TRANSFORMERS_4).parents[1] / "installed", "tr
 needs_tokenizers_1 = _needs(TOKENIZERS_1 / "tokenizers", "tokenizers 1.0")
 needs_finetuning = _needs(FINETUNING / "trl", "PEFT and TRL")
 needs_running = _needs(RUNNING / "fastapi", "xgrammar and FastAPI")
+needs_training_settings = _needs(TRAINING_SETTINGS / "omegaconf", "axolotl and LLaMA-Factory")
 needs_node = pytest.mark.skipif(
     not (NODE / "installed").exists() or shutil.which("node") is None,
     reason=f"no transformers.js in {NODE}, or no node: bash scripts/ecosystems.sh sets it up",
