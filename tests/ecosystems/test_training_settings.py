@@ -15,7 +15,8 @@ import json, sys, yaml
 from axolotl.utils.schemas.config import AxolotlInputConfig
 settings = yaml.safe_load(sys.argv[1])
 read = AxolotlInputConfig(**settings)
-print(json.dumps([sorted(settings.keys() - AxolotlInputConfig.model_fields.keys()), read.learning_rate, read.lora_modules_to_save]))
+unknown = sorted(settings.keys() - AxolotlInputConfig.model_fields.keys())
+print(json.dumps([unknown, read.learning_rate, read.lora_modules_to_save]))
 """
 LLAMA_FACTORY = """
 import json, sys, yaml
