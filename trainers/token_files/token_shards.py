@@ -23,13 +23,14 @@ import numpy as np
 
 from hf_sgpe.corpora.corpus import Corpus, Files
 from hf_sgpe.corpora.text_files import CorpusFile, Progress, read_documents, size_of, source_of
-from hf_sgpe.corpora.validation_part import check_share, is_for_validation
+from hf_sgpe.corpora.validation_part import is_for_validation
 from hf_sgpe.counts.counters import in_batches, in_turn
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import atomic_directory
 from hf_sgpe.files.json_files import read_json, write_json
 from hf_sgpe.files.resuming import differing
 from hf_sgpe.formats import tokenizer_json
+from hf_sgpe.learning.tokenizing_config import TokenizingConfig
 from hf_sgpe.tokenizer import BPETokenizer
 from trainers.token_files.layouts import token_format
 
@@ -41,9 +42,6 @@ MANIFEST = "manifest.json"
 
 TRAIN, VALIDATION = "train", "validation"
 """Names of the two subfolders in a folder of tokens that has a validation part."""
-
-SHARD_TOKENS = 100_000_000
-"""The default size of a shard in tokens."""
 
 _PROGRESS = ".progress"
 # Size of a part on disk, in bytes. Each process works on parts of its own, and the threads of a process share a part.
@@ -124,36 +122,28 @@ class TokenizingJob:
         tokenizer: BPETokenizer | str | os.PathLike[str],
         out: str | os.PathLike[str],
         *,
-        format: str = "nanogpt",
-        end_token: str | bool = True,
-        lines: bool = False,
-        text_field: str = "text",
-        shard_tokens: int = SHARD_TOKENS,
-        validation_share: float | None = None,
         validation: bool = False,
+        **settings: Any,
     ) -> None:
-        self.form = token_format(format)
-        if shard_tokens < 1:
-            raise SGPEError(f"shard_tokens must be at least 1, not {shard_tokens}")
+        self.config = TokenizingConfig(**settings)
+        self.form = token_format(self.config.format)
         if not os.fspath(out):
             raise SGPEError("the name of the output folder is empty: give a new or an empty folder")
         folder = Path(out)
         if not folder.is_dir() and (folder.exists() or folder.is_symlink()):
             raise NotADirectoryError(f"{folder} is a file: give a folder to write to")
         self.out = folder
-        self.share = None if validation_share is None else check_share(validation_share)
+        self.share = self.config.validation_share
         self.is_validation = validation
         if self.share is not None:
             self.out = folder / (VALIDATION if validation else TRAIN)
             if (folder / MANIFEST).exists():
                 raise SGPEError(f"{folder} has tokens without a validation part: give another folder")
-        self.corpus = _corpus_apart_from(folder, Corpus.of(files, text_field=text_field))
+        self.corpus = _corpus_apart_from(folder, Corpus.of(files, text_field=self.config.text_field))
         self.tokenizer = tokenizer if isinstance(tokenizer, BPETokenizer) else BPETokenizer.from_pretrained(tokenizer)
-        self.end_id = self._end_id(end_token)
+        self.end_id = self._end_id(self.config.end_token)
         self.begin_id = self._begin_id()
         self.dtype = self.form.dtype(max(self.tokenizer.get_vocab().values()) + 1)
-        self.lines = lines
-        self.shard_tokens = shard_tokens
         self.parts = _parts_of(self.corpus.files)
         self.settings: dict[str, Any] = {
             "tokenizer": tokenizer_json.digest(tokenizer_json.to_dict(self.tokenizer.data)),
@@ -161,9 +151,9 @@ class TokenizingJob:
             "dtype": self.dtype,
             "begin_token_id": self.begin_id,
             "end_token_id": self.end_id,
-            "lines": lines,
+            "lines": self.config.lines,
             "text_field": self.corpus.text_field,
-            "shard_tokens": shard_tokens,
+            "shard_tokens": self.config.shard_tokens,
             "part_bytes": _PART_BYTES,  # other versions may divide the corpus differently
             "sources": list(map(_source, self.corpus.files)),
         }
@@ -314,7 +304,7 @@ class TokenizingJob:
             for text, ends in read_documents(
                 file,
                 text_field=self.corpus.text_field,
-                lines=self.lines,
+                lines=self.config.lines,
                 special_tokens=self.tokenizer.added_tokens,
                 whole=not self.tokenizer.splitting.allows_cuts or self.share is not None,  # the hash is of the whole text
                 on_progress=on_progress,
@@ -354,7 +344,7 @@ class TokenizingJob:
         """Cut the pieces where a shard is to end. With each piece, yield whether a shard ends after it."""
         tokens = 0
         for piece in pieces:
-            while (last := int(np.searchsorted(piece.ends, self.shard_tokens - tokens))) < len(piece.ends):
+            while (last := int(np.searchsorted(piece.ends, self.config.shard_tokens - tokens))) < len(piece.ends):
                 first, piece = piece.cut_after(last)
                 yield first, True
                 tokens = 0

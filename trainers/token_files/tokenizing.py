@@ -29,7 +29,7 @@ from trainers.counting.parallel_counting import (
     reading_bar,
     start_worker,
 )
-from trainers.token_files.token_shards import MANIFEST, SHARD_TOKENS, PartProgress, TokenizingJob
+from trainers.token_files.token_shards import MANIFEST, PartProgress, TokenizingJob
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -72,14 +72,9 @@ def tokenize_corpus(
     tokenizer: BPETokenizer | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
-    format: str = "nanogpt",
-    end_token: str | bool = True,
-    lines: bool = False,
-    text_field: str = "text",
-    shard_tokens: int = SHARD_TOKENS,
-    validation_share: float | None = None,
     workers: int | None = None,
     progress: bool | None = None,
+    **settings: Any,
 ) -> Tokenized:
     """Write the token ids of a corpus into a folder, document by document, in the order of the corpus.
 
@@ -93,39 +88,21 @@ def tokenize_corpus(
         files: Files, or a corpus of files. A document is a text file, a line of a .jsonl file, or a row of a .parquet file.
         tokenizer: A tokenizer, or the folder, file or repository from which `BPETokenizer.from_pretrained` loads it.
         out: Folder for the shards and for ``manifest.json``, which records how the shards were made.
-        format: Format of the shards, a key of `trainers.token_files.layouts.TOKEN_FORMATS`.
-        end_token: The special token that ends each document. True means the tokenizer's eos token. False means no token;
-            this requires a format that records the ends of documents.
-        lines: Whether each line of a text file is a document.
-        text_field: Name of the field that contains the text in .jsonl and .parquet files.
-        shard_tokens: Size of a shard in tokens. A shard ends with the document that reaches it.
-        validation_share: Share of the documents for validation, chosen by a hash of each text (see
-            `hf_sgpe.corpora.validation_part`); None for no validation part. With a validation part, the corpus is read
-            twice, each document must fit into memory, and the folder contains the folders ``train`` and ``validation``.
         workers: Number of cores to use; None for all. The corpus is divided into parts: a part is one large file, or several
             files with at most 128 MB together. Each process tokenizes one part at a time, in several threads if there are
             more cores than parts.
         progress: Whether to show a bar on stderr; None shows it only on a terminal.
+        **settings: Arguments of `TokenizingConfig`, such as ``format``.
 
     Raises:
         SGPEError: an argument is wrong, the corpus has no text or cannot be read, or the folder contains other files or
             tokens that were made with other settings. If no shard is complete at that time, no files remain.
         OSError: the folder cannot be written, or another process is writing to it.
     """
-    job = TokenizingJob(
-        files,
-        tokenizer,
-        out,
-        format=format,
-        end_token=end_token,
-        lines=lines,
-        text_field=text_field,
-        shard_tokens=shard_tokens,
-        validation_share=validation_share,
-    )
+    job = TokenizingJob(files, tokenizer, out, **settings)
     workers = check_workers(available_cores() if workers is None else workers)
     # The small part comes first, because bad input then ends the run early.
-    validation = None if validation_share is None else _tokenize(job.for_validation(), workers, progress)
+    validation = None if job.share is None else _tokenize(job.for_validation(), workers, progress)
     return replace(_tokenize(job, workers, progress), validation=validation)
 
 

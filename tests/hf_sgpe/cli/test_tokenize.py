@@ -6,6 +6,7 @@ import pytest
 from support.command import hf_sgpe
 
 from hf_sgpe import BPETokenizer
+from hf_sgpe.learning.tokenizing_config import TokenizingConfig
 from trainers.token_files.layouts import TOKEN_FORMATS
 
 
@@ -44,9 +45,8 @@ def test_every_format_is_written_and_named_by_the_help(workplace, form):
     hf_sgpe("tokenize", "si.txt", "-t", "tok", "-o", "out", "--format", form, "--lines", cwd=workplace)
     endings = {file.name.removeprefix("00000-00000") for file in (workplace / "out").iterdir()} - {"manifest.json"}
     assert endings == set(TOKEN_FORMATS[form].endings)
-    from hf_sgpe.cli import tokenize
-
-    assert f"{form}: {TOKEN_FORMATS[form].holds}" in tokenize._FORMATS
+    described = " ".join(str(TokenizingConfig.__doc__).split())
+    assert f"{form}: {TOKEN_FORMATS[form].holds}" in described
 
 
 @pytest.mark.parametrize(
