@@ -34,8 +34,8 @@ from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.learning.extension.extension_config import parse_new_tokens
 from hf_sgpe.learning.finetuning_options import TextOptions, TrainingRun
 from hf_sgpe.weights.model_loading import (
+    auto_class,
     check_predicts,
-    load_config,
     load_predicting_model,
     load_tokenizer,
     load_translating_tokenizer,
@@ -98,8 +98,8 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     """
     require_pytorch()
     given.check()
-    config, class_name = load_config(given.base), check_predicts(given.base)
-    objective = objective_of(config, class_name)
+    config = check_predicts(given.base)
+    objective = objective_of(config, auto_class(config))
     if isinstance(objective, PairObjective):
         if given.init == "distil":
             raise SGPEError(f"--init distil is not for encoder–decoders, and {given.base} is one: give --init mean")
@@ -116,9 +116,8 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     check_resumable(out / MODEL, {name: getattr(given, name) for name in of_training})
     held_out = {name: one.texts() for name, one in read_held_out(given.evaluate, text_field=given.text_field).items()}
     folder = read_folder(given.base)
-    if given.target_language:
-        _load_tokenizer(given, given.base)  # it may lack the language
-    elif "src_lang" in folder.settings:
+    tokenizer = _load_tokenizer(given, given.base)
+    if "src_lang" in folder.settings and not given.target_language:
         raise SGPEError(
             f"{given.base} has language codes: name those of the text with --source-language and --target-language"
         )
@@ -127,7 +126,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     try:
         with alone_in(out):
             keep_settings(out, settings)
-            return _run(given, objective, folder, held_out, out, show)
+            return _run(given, objective, folder, tokenizer, held_out, out, show)
     except SGPEError:
         # Unless a long step is done, remove the files of this run, so that the next run can have other options.
         if not (out / START).exists() and not (out / _DISTILLATION).exists():
@@ -153,12 +152,13 @@ def _run(
     given: Adaptation,
     objective: Objective,
     base: TokenizerFolder | PieceFolder,
+    old: PreTrainedTokenizerBase,
     held_out: dict[str, Any],
     out: Path,
     show: Callable[[str], None],
 ) -> dict[str, dict[str, float]]:
     show(_extend(given, base, out))
-    old, new = _load_tokenizer(given, given.base), _load_tokenizer(given, str(out / TOKENIZER))
+    new = _load_tokenizer(given, str(out / TOKENIZER))
     # The rows are read before distillation, because the text may be too short.
     rows = read_rows(_text_options(given), new, str(out / TOKENIZER), objective=objective)
     if rows.validation:

@@ -58,9 +58,9 @@ def load_config(path_or_repo: str) -> PretrainedConfig:
     return config
 
 
-def check_predicts(path_or_repo: str) -> str:
+def check_predicts(path_or_repo: str) -> PretrainedConfig:
     """Check that a model predicts text: a causal model, a masked model, or an encoder–decoder model that reads text. Return
-    the name of the transformers class that loads the model.
+    its configuration.
     """
     from transformers.models.auto.modeling_auto import MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES as PAIRS
 
@@ -73,7 +73,7 @@ def check_predicts(path_or_repo: str) -> str:
             f"{path_or_repo}: only models that read and predict text can be trained or measured, but this model is of class "
             f"{own}: use hf-sgpe extend and hf-sgpe transplant"
         )
-    return name
+    return config
 
 
 def check_causal(path_or_repo: str) -> None:
