@@ -103,7 +103,7 @@ def test_openvino_sends_no_telemetry(models, tmp_path):
 
 @pytest.mark.text
 @pytest.mark.parametrize("recipe", ["hybrid", "bpe", "sgpe"])
-def test_its_own_tokenizers_give_the_same_ids(recipe, sample, tmp_path):
+def test_its_own_tokenizers_give_the_same_ids(recipe, sample):
     import openvino
     from openvino_tokenizers import convert_tokenizer
 

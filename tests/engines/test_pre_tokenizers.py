@@ -36,11 +36,7 @@ DIFFERENT = {
     "afmoe": "x =  12 or   1234",
     "superbpe": "٣٣٣٣ ٣٣٣٣٣٣٣ ١٢٣٤٥٦٧",
 }
-RARELY_DIFFERENT = {
-    "granite-embed-multi-97m": "МосБиржа",
-    "gpt-4o": "МосБиржа",
-    "tekken": "МосБиржа",
-}
+RARELY_DIFFERENT = {"granite-embed-multi-97m": "МосБиржа", "gpt-4o": "МосБиржа", "tekken": "МосБиржа"}
 # What split patterns differ in.
 CHARACTERS = (
     string.printable

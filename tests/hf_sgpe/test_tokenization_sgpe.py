@@ -1,4 +1,3 @@
-import copy
 import json
 import pickle
 import sys
@@ -149,29 +148,6 @@ def test_a_tokenizer_in_a_subfolder_of_a_model(saved, tmp_path):
     assert len(SGPETokenizerFast.from_pretrained(tmp_path, subfolder="tokenizer")) == 4000
 
 
-def test_bpe_and_fast_convert_into_each_other(fast, tokenizer, saved, tmp_path):
-    assert fast.to_bpe().get_vocab() == tokenizer.get_vocab()
-    fast.save_pretrained(tmp_path)
-    assert BPETokenizer.from_pretrained(tmp_path).encode(TEXTS[0]) == SGPETokenizerFast.from_pretrained(saved).encode(
-        TEXTS[0]
-    )
-
-
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda fast: pickle.loads(pickle.dumps(fast))])
-def test_copies_are_the_same_tokenizer(fast, clone):
-    other = clone(fast)
-    assert type(other) is SGPETokenizerFast
-    assert [other(text)["input_ids"] for text in TEXTS] == [fast(text)["input_ids"] for text in TEXTS]
-
-
-def test_transformers_options_work(fast):
-    batch = fast(["ක", "hello world"], padding=True, return_tensors="np", truncation=True, max_length=4)
-    assert batch["input_ids"].shape == batch["attention_mask"].shape
-    assert batch["attention_mask"][0].tolist()[0] == 1
-    assert fast.tokenize("ශ්‍රී") == fast.convert_ids_to_tokens(fast.encode("ශ්‍රී"))
-    assert fast.convert_tokens_to_string(fast.tokenize("ශ්‍රී ලංකාව")) == "ශ්‍රී ලංකාව"
-
-
 @pytest.mark.parametrize(
     ("options", "roles"),
     [
@@ -208,15 +184,6 @@ def test_special_tokens_play_the_parts_that_fine_tuning_needs(sample, tmp_path, 
             rows = tokenizer(["one", "one two three four five six"], truncation=True, padding=True)["input_ids"]
             assert list(map(len, rows)) == [4, 4]
             assert rows[0][-1] == tokenizer.pad_token_id
-
-
-def test_chat_template_survives(fast, tmp_path):
-    fast = copy.deepcopy(fast)
-    fast.chat_template = "{% for message in messages %}{{ message.content }}{% endfor %}"
-    fast.save_pretrained(tmp_path)
-    back = SGPETokenizerFast.from_pretrained(tmp_path)
-    chat = [{"role": "user", "content": "ශ්‍රී"}]
-    assert back.apply_chat_template(chat, tokenize=False) == "ශ්‍රී"
 
 
 def test_training_a_new_one_uses_our_trainer(fast, tokenizer, sample):
@@ -287,7 +254,7 @@ def test_a_renamed_template_stays_a_template(sample):
     assert pair["token_type_ids"] == [0, 0, 0, 1, 1]
 
 
-def test_a_tokenizer_without_metadata_trains_a_new_one_with_its_pattern(sample, tmp_path):
+def test_a_tokenizer_without_metadata_trains_a_new_one_with_its_pattern(sample):
     plain = BPETokenizer.train_from_iterator([sample["en"]], 500, pattern="gpt2")
     new = SGPETokenizerFast.from_bpe(with_parts(plain, metadata={})).train_new_from_iterator([sample["en"]], 600)
     assert len(new) == 600

@@ -133,22 +133,6 @@ def test_padding_never_cuts_as_in_transformers(tokenizer, tmp_path):
         assert tokenizer(texts, **options) == dict(theirs(texts, add_special_tokens=False, **options)), options
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"padding": "max_length"}, "padding='max_length' needs max_length"),
-        ({"padding": "most"}, "padding .* 'most'"),
-        ({"truncation": True}, "truncation needs max_length"),
-        ({"truncation": "longest_first"}, "truncation must be True or False"),
-        ({"return_tensors": "pt"}, "set padding=True"),
-        ({"return_tensors": "np", "padding": "max_length", "max_length": 1}, "set truncation=True"),
-    ],
-)
-def test_wrong_options_of_batches_are_refused(tokenizer, options, message):
-    with pytest.raises(SGPEError, match=message):
-        tokenizer.encode_batch(["short", "much longer sentence here"], **options)
-
-
 def test_which_tokens_of_a_template_are_special(llama):
     whole = llama.apply_chat_template(MESSAGES)
     assert whole.count(LLAMA3_SPECIAL_TOKENS["<|eot_id|>"]) == 1  # what a message says stays text

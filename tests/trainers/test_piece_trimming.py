@@ -137,7 +137,7 @@ def test_a_corpus_keeps_its_tokens(base, size, tmp_path):
         assert [*map(before.text_of, old)] == [*map(after.text_of, new)]
 
 
-def test_a_class_with_language_codes(base, lines, tmp_path):
+def test_a_class_with_language_codes(base, tmp_path):
     """The tokens after the pieces, such as the language codes of mBART, have the last ids in the same order."""
     folder = tmp_path / "base"
     shutil.copytree(base, folder)

@@ -8,7 +8,7 @@ from support.naive import apply_merges_by_rescan
 
 from hf_sgpe import TrainingConfig, WordCounts, train_from_counts
 from hf_sgpe.bpe.merging import MergeTable, merge_words
-from hf_sgpe.bpe.trainer import TIE_BREAKS, learn_merges
+from hf_sgpe.bpe.trainer import learn_merges
 from hf_sgpe.bpe.unit_tier import BYTES, build_unit_tier
 
 pytestmark = pytest.mark.kernels
@@ -29,23 +29,6 @@ def test_both_kernels_train_the_same_tokenizer(recipe, characters, vocab_size):
     assert readable.vocab == tokenizer.vocab
     assert readable.merges == tokenizer.merges
     assert readable.metadata == tokenizer.metadata
-
-
-words_and_counts = st.lists(st.tuples(st.lists(st.integers(0, 3), max_size=14), st.integers(0, 5)), max_size=12)
-
-
-@needs_native
-@pytest.mark.parametrize("tie_break", TIE_BREAKS)
-@given(corpus=words_and_counts, num_merges=st.integers(0, 25), min_frequency=st.integers(1, 4))
-def test_the_native_trainer_reports_what_the_readable_one_does(tie_break, corpus, num_merges, min_frequency):
-    words, counts = ([word for word, _ in corpus], [count for _, count in corpus])
-    seen = [], []
-    options = {"vocabulary": [b"b", b"a", b"\xff", b"ab"], "num_merges": num_merges, "tie_break": tie_break}
-    options["min_frequency"] = min_frequency
-    found = learn_merges(words, counts, **options, on_merge=lambda *step: seen[0].append(step))
-    with readable_only():
-        assert found == learn_merges(words, counts, **options, on_merge=lambda *step: seen[1].append(step))
-    assert seen[0] == seen[1]
 
 
 @needs_native

@@ -8,7 +8,6 @@ from hf_sgpe.chat.tool_calls import CallPart, joined
 
 pytestmark = pytest.mark.skipif(response_parser() is None, reason="older transformers have no response templates")
 
-TRANSFORM = {"type": "function", "function": "{content}"}
 NAMED = {"type": "function", "function": {"name": "{name}", "arguments": "{content}"}}
 TEMPLATE = {
     "defaults": {"role": "assistant"},

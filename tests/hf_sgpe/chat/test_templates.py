@@ -59,33 +59,6 @@ def test_named_templates_equal_their_twins(name, messages, prompt, system):
     assert render(messages, name, add_generation_prompt=prompt, system_prompt=system) == expected
 
 
-def test_named_templates_by_example():
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": "Hello"},
-        {"role": "user", "content": "Bye"},
-    ]
-    assert render(messages, "llama3") == (
-        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
-        "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\nHello<|eot_id|>"
-        "<|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>"
-        "<|start_header_id|>assistant<|end_header_id|>\n\n"
-    )
-    assert render(messages[:2], "chatml") == (
-        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
-    )
-    assert render(messages, "alpaca") == "Be brief.\n\n### Instruction:\nBye\n\n### Response:\n"
-    assert render(messages[:2], "chatml", add_generation_prompt=False).endswith("Hi<|im_end|>\n")
-
-
-def test_alpaca_takes_the_first_system_message_and_the_last_of_the_user():
-    messages = [*said("1", "system"), *said("2"), *said("3", "system"), *said("4"), *said("5", "assistant")]
-    assert render(messages, "alpaca") == "1\n\n### Instruction:\n4\n\n### Response:\n"
-    assert render([*messages, *said("6")], "alpaca", add_generation_prompt=False) == "1\n\n### Instruction:\n6\n\n"
-
-
 def test_an_answer_in_alpaca_ends_in_the_end_of_text_token(chatty):
     messages = [*said("1"), *said("2", "assistant"), *said("3"), *said("4", "assistant")]
     text = "### Instruction:\n3\n\n### Response:\n4"
@@ -101,15 +74,9 @@ def test_an_answer_in_alpaca_ends_in_the_end_of_text_token(chatty):
     assert bytes(without).decode() == text[:-1] + ends
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_the_system_prompt_comes_first_unless_there_is_a_system_message(name):
-    bare = render(said("Hi"), name)
-    assert render(said("Hi"), name, system_prompt="Be brief.") == render([*said("Be brief.", "system"), *said("Hi")], name)
-    assert render(said("Hi"), name, system_prompt="") == bare
-    messages = [*said("Hi"), *said("Be long.", "system")]
-    assert render(messages, name, system_prompt="Be brief.") == render(messages, name)
+def test_a_system_prompt_changes_no_messages_of_the_caller():
     given = said("Hi")
-    render(given, name, system_prompt="Be brief.")
+    render(given, "chatml", system_prompt="Be brief.")
     assert given == said("Hi")
 
 
@@ -120,16 +87,6 @@ def test_transformers_renders_the_same(name, messages, prompt):
 
     theirs, _ = render_jinja_template([messages], chat_template=load_template(name), add_generation_prompt=prompt)
     assert theirs == [render(messages, name, add_generation_prompt=prompt)]
-
-
-@pytest.mark.parametrize("name", TWINS)
-def test_a_tokenizer_of_transformers_takes_the_template(name, chatty):
-    fast = SGPETokenizerFast.from_bpe(chatty)
-    messages = [*said("Be brief.", "system"), *said("Hi"), *said("Hello", "assistant")]
-    theirs = fast.apply_chat_template(
-        messages, chat_template=load_template(name), add_generation_prompt=True, return_dict=False
-    )
-    assert theirs == chatty.apply_chat_template(messages, name)
 
 
 def test_a_template_of_ones_own():

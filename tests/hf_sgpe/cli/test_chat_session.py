@@ -75,7 +75,7 @@ def test_a_pipe_talks_and_obeys_too(chatty, capsys):
         answer_lines(talk, ["", "/etc/passwd is a file", "not read"])
 
 
-def test_surrogates_in_a_message_are_replaced(chatty, tmp_path, capsys):
+def test_surrogates_in_a_message_are_replaced(chatty, tmp_path):
     talk = conversation(chatty)
     interact(talk, typed("a\udcff", f"/save {tmp_path / 'said.json'}"))
     assert json.loads((tmp_path / "said.json").read_text())[0]["content"] == "a\ufffd"

@@ -167,7 +167,7 @@ def test_languages_of_all_scripts_have_names_in_their_own_letters():
 
 
 def test_which_languages_have_spaces_between_words():
-    for code in (
+    for code in [
         "bo",
         "dz",
         "my",
@@ -184,9 +184,9 @@ def test_which_languages_have_spaces_between_words():
         "zh-Hant",
         "ja-JP",
         "ban-Bali",
-    ):
+    ]:
         assert not language(code).spaced, code
-    for code in (
+    for code in [
         "am",
         "ka",
         "hy",
@@ -203,5 +203,5 @@ def test_which_languages_have_spaces_between_words():
         "ko-KR",
         "sa-Deva",
         "en-GB",
-    ):
+    ]:
         assert language(code).spaced, code

@@ -27,7 +27,7 @@ def test_pieces_are_whole_characters_and_join_to_the_whole(chatty, text):
     assert all(pieces)
 
 
-def test_each_character_comes_with_its_last_byte(chatty):
+def test_each_character_comes_with_its_last_byte():
     assert list(TextGenerator(BYTEWISE, Parrot("ක්ෂ".encode())).stream("x")) == list("ක්ෂ")
     # Bytes at the end that are no whole character are left out; in the middle they show.
     assert list(TextGenerator(BYTEWISE, Parrot("ක".encode()[:2])).stream("x")) == []
@@ -54,7 +54,7 @@ def test_pieces_say_why_an_answer_ended(chatty):
         generator.pieces([65] * 4)
 
 
-def test_pieces_are_cut_between_letters_where_that_is_asked_for(chatty):
+def test_pieces_are_cut_between_letters_where_that_is_asked_for():
     generator = TextGenerator(BYTEWISE, Parrot("ක්ෂ ක".encode(), vocab_size=256))
     options = GenerationOptions(whole_syllables=True)
     pieces = [piece.text for piece in generator.pieces([65], options)]
@@ -69,7 +69,7 @@ def test_pieces_end_before_the_next_token_where_they_are_no_longer_wanted(chatty
     assert (last.generated, engine.said, engine.ended) == (3, 3, 1)
 
 
-def test_tokens_come_with_the_text_that_they_begin(chatty):
+def test_tokens_come_with_the_text_that_they_begin():
     class Sure(Parrot):
         def generate_scored(self, ids, options=None, *, top=0):
             return (ScoredToken(id, 0.0, ((id, 0.0),) * top) for id in self.generate(ids, options))

@@ -81,7 +81,7 @@ def test_the_readable_kernels_learn_the_same(sample):
     assert readable.merges == native.merges
 
 
-def test_the_recipe_portable_needs_scripts_and_its_own_word_counts(sample):
+def test_the_recipe_portable_needs_scripts_and_its_own_word_counts():
     with pytest.raises(SGPEError, match="the recipe portable needs a script"):
         TrainingConfig(vocab_size=1000, recipe="portable", scripts=())
     config = TrainingConfig(vocab_size=1000, recipe="portable")

@@ -1,4 +1,3 @@
-import logging
 from collections import Counter
 from dataclasses import replace
 
@@ -9,7 +8,6 @@ from support.texts import texts
 from support.unit_level import UnitLevelEncoder
 
 from hf_sgpe import (
-    BPETokenizer,
     LinguisTrie,
     LinguisTriePreTokenizer,
     SGPEError,
@@ -238,13 +236,6 @@ def test_merges_are_as_frequent_in_weighted_counts_as_in_plain_ones(times, merge
     config = TrainingConfig(vocab_size=300, recipe="bpe", min_frequency=4)
     counts = WordCounts.from_texts(["ab"] * times, config) * 0.5
     assert train_from_counts(counts, config).merges == merges
-
-
-def test_a_target_above_what_the_corpus_gives_finishes_and_says_so(caplog):
-    with caplog.at_level(logging.WARNING):
-        tokenizer = train("ab ab", vocab_size=5000, recipe="bpe")
-    assert isinstance(tokenizer, BPETokenizer)
-    assert f"learning ended with {tokenizer.vocab_size} of the 5000 tokens requested" in caplog.text
 
 
 @pytest.mark.parametrize(

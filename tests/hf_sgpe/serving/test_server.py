@@ -228,7 +228,7 @@ def test_a_prompt_comes_with_the_log_probabilities_of_its_tokens(client, generat
     assert [choice.text for choice in plain.choices] == [choice.text for choice in answer.choices]
 
 
-def test_tokens_of_a_chat_come_with_their_bytes(client, generator):
+def test_tokens_of_a_chat_come_with_their_bytes(client):
     given = {"model": "my-model", "messages": HELLO, "seed": 8, "max_tokens": 40, "temperature": 2, "logprobs": True}
     answer = client.chat.completions.create(**given, top_logprobs=2)
     tokens = answer.choices[0].logprobs.content

@@ -193,9 +193,6 @@ def test_contradictory_parts_of_a_tokenizer_are_refused(arguments, message):
         BPETokenizer(BYTES, [], template=Template.around(["<x>"], []))
 
 
-# Remove the mark where one of these begins to pass.
-
-
 def test_training_on_an_iterator_may_normalize():
     composed, decomposed = "né dé ré " * 9, "ne\u0301 de\u0301 re\u0301 " * 9
     options = {"vocab_size": 264, "special_tokens": ["<|x|>"]}

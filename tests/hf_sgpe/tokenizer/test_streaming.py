@@ -8,12 +8,6 @@ pytestmark = pytest.mark.kernels
 STREAMED = "aé€😀 ක්‍රම<|endoftext|>\nb, don't<|a|><|b|> <s>1 2"
 
 
-@given(texts=st.lists(texts | st.sampled_from(SPECIALS), max_size=6), allowed=st.sampled_from(["all", "none"]))
-def test_streaming_equals_encoding_the_whole(plain, texts, allowed):
-    whole = plain.encode("".join(texts), allowed_special=allowed)
-    assert list(plain.encode_streaming(texts, allowed_special=allowed)) == whole
-
-
 @given(text=texts.filter(lambda text: len(text) > 1), data=st.data())
 def test_streaming_is_the_same_for_every_cut(tokenizer, text, data):
     text = f"{text} and <|endoftext|> {text}\nx"

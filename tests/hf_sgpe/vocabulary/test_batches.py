@@ -13,8 +13,6 @@ from hf_sgpe.vocabulary.special_tokens import Template
 
 pytestmark = pytest.mark.kernels
 
-# Remove the mark where one of these begins to pass.
-
 BYTES = {bytes([byte]): byte for byte in range(256)}
 START, END, PAD = 257, 258, 259
 
@@ -132,6 +130,10 @@ def test_tensors_need_no_padding_where_rows_are_equally_long(framed):
         ({"return_tensors": "np"}, "padding=True"),
         ({"return_tensors": "pt"}, "padding=True"),
         ({"return_tensors": "tf"}, "return_tensors 'tf'"),
+        ({"return_tensors": "np", "padding": "max_length", "max_length": 1}, "set truncation=True"),
+        ({"padding": "max_length"}, "padding='max_length' needs max_length"),
+        ({"padding": "most"}, "padding .* 'most'"),
+        ({"truncation": "longest_first"}, "truncation must be True or False"),
     ],
 )
 def test_wrong_options_of_batches_are_named(framed, options, message):

@@ -55,7 +55,7 @@ def test_an_obstacle_leaves_no_half_written_card(tokenizer, found, tmp_path):
     assert not (tmp_path / "README.md").exists()
 
 
-def test_a_text_of_one_word_makes_no_long_page(tokenizer, tmp_path):
+def test_a_text_of_one_word_makes_no_long_page(tokenizer):
     found = compare(tokenizer, {"si": ["ක්ෂ" * 20_000 + " ශ්‍රී ශ්‍රී"]})
     assert [word.text for word in found.words["si"]] == ["ශ්‍රී"]
 

@@ -17,7 +17,7 @@ TEXT = "ශ්‍රී ලංකාව, hello"
 LEFT_OUT = ("additional_chat_templates/notes.txt", "checkpoint-1/", "notes.txt", "pictures/.hidden", "pictures/holiday.jpg")
 
 
-def test_created_and_pushed_in_one_commit(here, folder, saved):
+def test_created_and_pushed_in_one_commit(here, folder):
     pushed = push(folder, "me/tok", commit_message="First", commit_description="of all")
     repository = here.repositories["me/tok"]
     assert not repository.private

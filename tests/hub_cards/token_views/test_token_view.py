@@ -259,7 +259,7 @@ def test_words_stand_under_each_other(tokenizer, cutting):
     assert next(alone[0].find("[data-tip]")).tip[1:] == [f"id {tokenizer.encode('a')[0]}"]
 
 
-def test_no_column_ends_inside_a_token(tmp_path):
+def test_no_column_ends_inside_a_token():
     spaced = Tokenizer(models.WordLevel({"a b": 0, "[UNK]": 1}, unk_token="[UNK]"))
     words = Tokenizer(models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, unk_token="[UNK]"))
     words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

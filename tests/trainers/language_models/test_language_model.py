@@ -50,7 +50,7 @@ def test_packing_reads_no_more_than_it_needs(lm_tokenizer):
     assert len(list(islice(pack(endless, lm_tokenizer, 16), 500))) == 500
 
 
-def test_a_text_file_is_one_text_and_json_lines_are_many(lm_tokenizer, tmp_path, sample):
+def test_a_text_file_is_one_text_and_json_lines_are_many(tmp_path, sample):
     (tmp_path / "a.txt").write_text(sample["si"], encoding="utf-8")
     (tmp_path / "b.TXT.xz").write_bytes(lzma.compress(b"one\ntwo"))
     (tmp_path / "c.txt.jsonl").write_text('{"body": "three"}\n{"body": "four"}\n', encoding="utf-8")

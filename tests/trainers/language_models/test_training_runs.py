@@ -50,7 +50,7 @@ def test_no_model_is_written_if_the_training_diverges(lm_tokenizer, rows, tmp_pa
     assert not (tmp_path / "model").exists()
 
 
-def test_training_writes_what_the_auto_classes_load(trained, lm_tokenizer, rows):
+def test_training_writes_what_the_auto_classes_load(trained, lm_tokenizer):
     model, out = trained
     loaded = AutoModelForCausalLM.from_pretrained(out)
     for name, weights in loaded.state_dict().items():

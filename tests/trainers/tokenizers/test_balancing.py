@@ -42,7 +42,7 @@ def balanced(counts, held_out, config):
     return train_balanced(counts, held_out, config, price=0.1)
 
 
-def test_weights_make_languages_pay_alike(balanced, counts, held_out, config):
+def test_weights_make_languages_pay_alike(balanced, counts, held_out):
     first, best = balanced.trials[0], balanced.best
     assert first.weights == dict.fromkeys(counts, 1.0)
     assert best.gini < 0.7 * first.gini

@@ -31,7 +31,7 @@ def files(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_writes_the_documents_files_and_a_folder_that_loads(tmp_path, text, sample):
+def test_writes_the_documents_files_and_a_folder_that_loads(tmp_path, text):
     vocabulary = SGPETrainer(**OPTIONS).train(text, tmp_path / "out")
     steps = len(vocabulary.merges)
     assert 400 < steps < 500

@@ -1,12 +1,9 @@
 import json
-from collections import Counter
 
 import pytest
-import regex
-from support.corpora import corpus, data_file
-from support.naive import learn_by_recount
+from support.corpora import data_file
 
-from hf_sgpe import SPLIT_PATTERNS, SGPETokenizerFast
+from hf_sgpe import SGPETokenizerFast
 from hf_sgpe.vocabulary.byte_strings import string_to_bytes
 from trainers import SGPEError, TokenizerTrainer, TrainingConfig, train_bpe
 
@@ -22,35 +19,6 @@ def test_train_bpe_gives_the_reference_merges_and_vocabulary():
     names = json.loads((folder / "train-bpe-reference-vocab.json").read_text(encoding="utf-8"))
     tokens = {name.encode() if name == "<|endoftext|>" else string_to_bytes(name) for name in names}
     assert set(vocab.values()) == tokens
-
-
-@pytest.mark.parametrize("language", ["en", "si", "zh"])
-def test_train_bpe_gives_the_merges_of_a_naive_recount(language, tmp_path):
-    text = corpus(language, 6_000)
-    (tmp_path / "corpus").write_text(text, encoding="utf-8", newline="")
-    vocab, merges = train_bpe(tmp_path / "corpus", 400, ["<|endoftext|>"])
-    words = Counter(regex.findall(SPLIT_PATTERNS["gpt2"], text))
-    tokens = [bytes([byte]) for byte in range(256)]
-    pairs = learn_by_recount(
-        [list(word.encode()) for word in words],
-        list(words.values()),
-        vocabulary=tokens,
-        num_merges=143,
-        tie_break="greatest-pair-bytes",
-    )
-    for left, right in pairs:
-        tokens.append(tokens[left] + tokens[right])
-    assert merges == [(tokens[left], tokens[right]) for left, right in pairs]
-    assert len(merges) == 143
-    assert list(vocab.items()) == list(enumerate([*tokens[:256], b"<|endoftext|>", *tokens[256:]]))
-
-
-def test_train_bpe_merges_nothing_of_special_tokens(tmp_path):
-    text = "<|endoftext|>".join(corpus("en", 20_000).splitlines(keepends=True))
-    (tmp_path / "corpus").write_text(text, encoding="utf-8", newline="")
-    vocab, merges = train_bpe(tmp_path / "corpus", 1000, ["<|endoftext|>"])
-    assert len(merges) > 500
-    assert [token for token in vocab.values() if b"<|" in token] == [b"<|endoftext|>"]
 
 
 def test_train_bpe_by_the_worked_example(tmp_path):

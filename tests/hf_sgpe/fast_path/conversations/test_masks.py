@@ -41,7 +41,7 @@ def test_a_mask_that_is_cut_off_is_the_rest_of_the_whole(ours, monkeypatch):
     assert rows["assistant_masks"][0] == whole["assistant_masks"][-9:]
 
 
-def test_a_mask_holds_all_tokens_of_the_last_character_and_none_of_padding(ours, monkeypatch):
+def test_a_mask_holds_all_tokens_of_the_last_character_and_none_of_padding(ours):
     source = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"
     chat = [{"role": "assistant", "content": "😀"}]
     ids = ours("😀")["input_ids"]

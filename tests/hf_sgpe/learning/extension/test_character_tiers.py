@@ -12,12 +12,10 @@ from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.learning.extension.extending import extend_from_counts
 from hf_sgpe.learning.extension.promise import check_promise
-from hf_sgpe.vocabulary.confinement import Confinement
 
 SINHALA = "ශ්‍රී ලංකාව ක්‍ෂේත්‍රය විද්‍යාලය ක්ෂණික ලංකාවේ ශ්‍රී ක්‍රම ලංකාව " * 4
 OTHER = ["the low lower lowest newer", "नमस्ते दुनिया विद्यालय\u200dक", "中文 ක\u0dca ▁a", "ලං කා"]
 PARTS = ["ශ්‍රී", "ලංකාව", " ", "ක", "\u0dca", "\u200d", "the", "low", "विद्या", "\n", "é", "ද", "▁", "中", "Ā"]
-CONFINED = Confinement.to_scripts(["sinhala"])
 strings = st.lists(st.one_of(st.sampled_from(PARTS), st.characters(exclude_categories=["Cs"])), max_size=16).map("".join)
 
 
