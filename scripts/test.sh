@@ -4,7 +4,7 @@
 #     bash scripts/test.sh                      linter, types and quick tests: the check before a commit
 #     bash scripts/test.sh -k chat              the same, with arguments for pytest
 #     bash scripts/test.sh --all                all parts
-#     bash scripts/test.sh --only arm           one part (--only may be repeated)
+#     bash scripts/test.sh --only systems       one part (--only may be repeated)
 #     bash scripts/test.sh --list               list the parts
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -92,13 +92,13 @@ sanitizers() { # the kernels with random input, under address and undefined-beha
     bash scripts/sanitize.sh --inputs 20000
 }
 
-arm() { # the kernels' variants for 64-bit ARM
-    bash scripts/arm.sh
+systems() { # the kernels for Windows and macOS, compiled, and their variants for 64-bit ARM and Windows in emulators
+    bash scripts/systems.sh
 }
 
 # Keep the tests of a file in one process, because its models and helper processes start slowly; the slowest file is first.
 by_file=(--dist loadfile --no-loadscope-reorder)
-parts=(lint tests readable docs ecosystems engines data packaging fuzz sanitizers arm)
+parts=(lint tests readable docs ecosystems engines data packaging fuzz sanitizers systems)
 
 test_environment() { # [EXTRA]: the environment of the quick tests, with another extra if named
     make_environment "$root/.venv-test" -c "$root/scripts/constraints.txt" -e "$root[test]"

@@ -11,8 +11,11 @@
 #include <sys/mman.h>
 #endif
 
-#if defined(_MSC_VER)
+#if defined(_WIN32)
 #include <intrin.h>
+#endif
+
+#if defined(_MSC_VER)
 #define HF_SGPE_INLINE __forceinline
 #define HF_SGPE_INLINE_LAMBDA
 #else
@@ -30,10 +33,12 @@
 // Functions with this mark may use AVX2. Call them only if has_avx2() is true.
 #if (defined(__x86_64__) && defined(__GNUC__)) || defined(_M_X64)
 #define HF_SGPE_AVX2 1
-#if defined(__GNUC__)
+#if defined(__GNUC__) || defined(__clang__)
 #define HF_SGPE_TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
+#define HF_SGPE_TARGET_XSAVE __attribute__((target("xsave")))
 #else
 #define HF_SGPE_TARGET_AVX2
+#define HF_SGPE_TARGET_XSAVE
 #endif
 #else
 #define HF_SGPE_AVX2 0
@@ -88,10 +93,11 @@ struct LargePages {
 };
 
 #if HF_SGPE_AVX2
-inline bool has_avx2() {
-#if defined(__GNUC__)
+HF_SGPE_TARGET_XSAVE inline bool has_avx2() {
+#if !defined(_WIN32)
+  __builtin_cpu_init();  // kVectors may be initialized before the compiler's own call
   return __builtin_cpu_supports("avx2");
-#else
+#else  // also for GCC and Clang, whose libraries for Windows may lack this list
   int registers[4];
   __cpuid(registers, 1);
   constexpr int kSavesAvx = 3 << 27;  // AVX, and an operating system that saves its registers

@@ -7,7 +7,7 @@
 namespace hf_sgpe {
 namespace {
 
-using Merges = std::vector<std::pair<Id, Id>>;
+using Pairs = std::vector<std::pair<Id, Id>>;
 
 std::vector<std::string> tokens_of(nb::handle vocabulary) {
   std::vector<std::string> tokens;
@@ -84,14 +84,14 @@ Trainer::OnMerge callback(const nb::object& on_merge) {
   };
 }
 
-Merges learn_merges(nb::handle words, nb::handle counts, nb::handle vocabulary, const Merges& merged, int64_t num_merges,
+Pairs learn_merges(nb::handle words, nb::handle counts, nb::handle vocabulary, const Pairs& merged, int64_t num_merges,
                     const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
   Learner learner = learner_of(tokens_of(vocabulary), tie_break_of(tie_break), words, counts);
   nb::gil_scoped_release release;
   return learner.trainer.learn(merged, static_cast<size_t>(std::max<int64_t>(num_merges, 0)), min_frequency, callback(on_merge));
 }
 
-Merges learn_from_languages(nb::handle languages, nb::handle held_out, nb::handle vocabulary, int64_t num_merges,
+Pairs learn_from_languages(nb::handle languages, nb::handle held_out, nb::handle vocabulary, int64_t num_merges,
                             const std::string& tie_break, int64_t min_frequency, nb::object on_merge) {
   const std::vector<std::string> tokens = tokens_of(vocabulary);
   std::vector<std::unique_ptr<NumberSequence>> counts;
@@ -114,7 +114,7 @@ Merges learn_from_languages(nb::handle languages, nb::handle held_out, nb::handl
                          callback(on_merge), static_cast<Id>(tokens.size()));
 }
 
-Merges build_unit_tier(ByteStrings units) {
+Pairs build_unit_tier(ByteStrings units) {
   UnitTier tier;
   const Sequence items(units);
   for (size_t i = 0; i < items.size(); ++i) {

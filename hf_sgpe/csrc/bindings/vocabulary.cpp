@@ -19,11 +19,12 @@ std::string_view view_of(PyObject* bytes) {
 
 nb::bytes bytes_from(std::string_view bytes) { return nb::bytes(bytes.data(), bytes.size()); }
 
-using Tokens = nb::typed<nb::dict, nb::bytes, int>;
-using Merges = nb::typed<nb::list, nb::typed<nb::tuple, nb::bytes, nb::bytes>>;
+using TokenDict = nb::typed<nb::dict, nb::bytes, int>;
+using MergeList = nb::typed<nb::list, nb::typed<nb::tuple, nb::bytes, nb::bytes>>;
 
 // `tokens`: the ids of all tokens. The results of the merges are tokens, too.
-void make_vocabulary(PyVocabulary* self, Tokens tokens, nb::typed<nb::iterable, nb::typed<nb::tuple, nb::bytes, nb::bytes>> merges) {
+void make_vocabulary(PyVocabulary* self, TokenDict tokens,
+                     nb::typed<nb::iterable, nb::typed<nb::tuple, nb::bytes, nb::bytes>> merges) {
   Vocabulary vocabulary;
   for (const auto& [token, id] : tokens) vocabulary.add(view_of(token.ptr()), nb::cast<Id>(id));
   const Sequence pairs(merges);
@@ -56,15 +57,15 @@ std::vector<nb::bytes> objects_of(const Vocabulary& vocabulary) {
   return tokens;
 }
 
-Tokens ids(const PyVocabulary& self) {
+TokenDict ids(const PyVocabulary& self) {
   const Vocabulary& vocabulary = self.vocabulary();
   nb::dict ids;
   int32_t place = 0;
   for (const nb::bytes& token : objects_of(vocabulary)) ids[token] = vocabulary.id(place++);
-  return nb::borrow<Tokens>(ids);
+  return nb::borrow<TokenDict>(ids);
 }
 
-Merges merges(const PyVocabulary& self) {
+MergeList merges(const PyVocabulary& self) {
   const Vocabulary& vocabulary = self.vocabulary();
   const std::vector<nb::bytes> tokens = objects_of(vocabulary);
   const nb::object pairs = steal(PyList_New(static_cast<Py_ssize_t>(vocabulary.merges().size())));
@@ -73,7 +74,7 @@ Merges merges(const PyVocabulary& self) {
     const auto token = [&](int32_t place) { return tokens[static_cast<size_t>(place)].ptr(); };
     NB_LIST_SET_ITEM(pairs.ptr(), rank++, steal(PyTuple_Pack(2, token(merge.left), token(merge.right))).release().ptr());
   }
-  return nb::borrow<Merges>(pairs);
+  return nb::borrow<MergeList>(pairs);
 }
 
 // The state for pickling: the tokens, their ends and ids, and the merges.
