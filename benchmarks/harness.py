@@ -153,7 +153,7 @@ def forget_peak() -> int:
 def peak_bytes() -> int:
     """Return the peak memory of this process, in bytes."""
     with contextlib.suppress(OSError):
-        if found := re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text()):
+        if found := re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii")):
             return int(found[1]) * 1024
     import resource  # not on Windows
 
@@ -242,7 +242,7 @@ def machine() -> str:
 
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
-        if found := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
+        if found := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8")):
             model = found[1]
     return f"{model}, {available_cores()} cores, {platform.system()}, Python {platform.python_version()}"
 

@@ -20,6 +20,7 @@ kernels_are_built=$(command -v "${CXX:-c++}" || true)
 lint() { # the linter, the formatter, spelling and types
     test_environment
     ruff check .
+    ruff check --preview --select PLW1514 . # text files name their encoding
     ruff format --check .
     codespell
     # The build of the native kernels writes their types.

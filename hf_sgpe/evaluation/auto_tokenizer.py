@@ -63,7 +63,7 @@ def read_with_auto_tokenizer(folder: Path, texts: Sequence[str]) -> _Reading:
         SGPEError: ``AutoTokenizer`` cannot load the folder. The message is the first line of its error. Or it takes more
             than two minutes, and ten more seconds for each million characters.
     """
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONIOENCODING": "utf-8"}
     limit = _SECONDS + sum(map(len, texts)) / 100_000
     try:
         done = subprocess.run(

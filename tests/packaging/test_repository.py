@@ -26,6 +26,17 @@ def test_files_have_the_form_that_others_expect(form):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no clone")
+def test_a_clone_on_windows_has_the_same_bytes(tmp_path):
+    crlf = ["-c", "core.autocrlf=true", "-c", "core.eol=crlf"]
+    subprocess.run(["git", *crlf, "clone", "--quiet", "--shared", ROOT, tmp_path / "clone"], check=True)
+    assert subprocess.run(["git", "diff", "--quiet", "HEAD"], cwd=tmp_path / "clone").returncode == 0
+    ends = subprocess.run(["git", "ls-files", "--eol"], cwd=tmp_path / "clone", capture_output=True, text=True).stdout
+    assert "w/lf" in ends
+    assert "w/crlf" not in ends
+    assert "w/mixed" not in ends
+
+
 @pytest.mark.slow
 def test_workflows_are_safe():
     zizmor = Path(sys.executable).with_name("zizmor")

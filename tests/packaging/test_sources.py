@@ -2,9 +2,11 @@ import ast
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from support.command import process
 from support.paths import ROOT
 
 KERNELS = ROOT / "hf_sgpe" / "csrc"
@@ -29,6 +31,22 @@ def test_one_header_knows_the_compilers():
     )
     users = {file.name for file in KERNELS.rglob("*.*") if own.search(file.read_text(encoding="utf-8"))}
     assert users == {"compiler.h"}
+
+
+WITHOUT_UNIX = """
+import importlib, pkgutil, sys
+for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
+    sys.modules[name] = None
+for package in sys.argv[1:]:
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        importlib.import_module(module.name)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("package", ["hf_sgpe", "trainers", "hub_cards"])
+def test_modules_are_imported_without_the_modules_of_unix(package):
+    process(sys.executable, "-c", WITHOUT_UNIX, package)
 
 
 def test_text_is_written_with_the_same_line_ends_on_every_system():

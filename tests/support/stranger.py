@@ -134,7 +134,7 @@ def serve() -> None:
     lines, answers = sys.stdin, sys.stdout
     sys.stdout = sys.stderr  # whatever else is printed is no answer
     # Transformers 4 asks whether code is trusted, and gets no answer.
-    with TemporaryDirectory() as modules, Path(os.devnull).open() as sys.stdin:
+    with TemporaryDirectory() as modules, Path(os.devnull).open(encoding="utf-8") as sys.stdin:
         os.environ["HF_MODULES_CACHE"] = modules  # where transformers puts remote code
         from transformers import AutoTokenizer, PreTrainedTokenizerFast  # noqa: F401 - imported once for all
 

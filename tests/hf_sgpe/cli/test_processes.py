@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import signal
 import struct
 import subprocess
@@ -150,11 +151,28 @@ def test_a_reader_of_one_line_is_no_error_either(workplace, arguments):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_output_is_utf8_whatever_the_locale(saved):
-    env = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+def without_utf8(encoding):
+    """Variables of a system whose files and standard streams are not UTF-8, unless the program says so."""
+    return {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": encoding}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_output_is_utf8_whatever_the_locale(saved, encoding):
     command = [*COMMAND, "encode", "-t", str(saved), "--json"]
+    env = {**os.environ, **without_utf8(encoding)}
     done = subprocess.run(command, input="ශ්‍රී\n".encode(), capture_output=True, env=env)
     assert "ශ්‍රී" in done.stdout.decode()
+
+
+@pytest.mark.parametrize("arguments", [TRAIN, pytest.param("card tok --out out", marks=pytest.mark.slow)])
+def test_files_are_the_same_whatever_the_locale(workplace, arguments):
+    written = []
+    for env in ({}, without_utf8("cp1252")):
+        process(*COMMAND, *arguments.split(), cwd=workplace, **env)
+        written.append({str(file): file.read_bytes() for file in (workplace / "out").rglob("*") if file.is_file()})
+        shutil.rmtree(workplace / "out")
+    assert written[0] == written[1]
+    assert not all(content.isascii() for content in written[0].values())
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,12 @@ def test_a_folder_that_does_not_load_is_refused(tokenizer, tmp_path):
         read_with_auto_tokenizer(folder, ["a"])
 
 
+def test_a_refusal_is_read_whatever_the_encoding_of_the_system(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "cp1252")
+    with pytest.raises(SGPEError, match="modèle"):
+        read_with_auto_tokenizer(tmp_path / "modèle", ["a"])
+
+
 def test_the_commands_say_so_and_export_repairs(tokenizer, tmp_path):
     folder = of_class("GPT2Tokenizer", tokenizer, tmp_path / "base")
     (tmp_path / "text.txt").write_text(TEXT)

@@ -117,7 +117,7 @@ def test_other_encodings_are_named(encoding, order, tmp_path, monkeypatch):
     with pytest.raises(SGPEError) as raised:
         read_chat_template(str(template))
     assert str(raised.value) == f"--chat-template {template}: {reason}"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(texts[0].read_bytes())))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(texts[0].read_bytes()), encoding="utf-8"))
     with pytest.raises(SGPEError) as raised:
         list(stdin_lines())
     assert str(raised.value) == f"stdin: {reason}"

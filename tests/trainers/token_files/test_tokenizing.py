@@ -266,7 +266,7 @@ def test_workers_end_with_the_process_that_started_them(sample, saved, tmp_path)
     process = subprocess.Popen([sys.executable, "-c", code, saved, out, tmp_path / "0.txt", tmp_path / "1.txt"])
     children, wanted = [], time.monotonic() + 60
     while len(children) < 2 and process.poll() is None and time.monotonic() < wanted:
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:  # noqa: PTH123
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as file:  # noqa: PTH123
             children = file.read().split()
         time.sleep(0.01)
     process.kill()
@@ -280,7 +280,7 @@ def test_workers_end_with_the_process_that_started_them(sample, saved, tmp_path)
 
 def _runs(pid):
     try:
-        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:  # noqa: PTH123
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
