@@ -21,11 +21,11 @@ printf '%s\n' "${targets[@]}" | xargs -P 2 -I TARGET "${clang[@]}" -target TARGE
 echo "compiled for ${targets[*]}"
 
 missing=()
-compare() { # TARGET COMPILER PACKAGE EMULATOR…: build with this compiler, or with Zig, and run in the first emulator that exists
-    local compiler=("$2") emulator
+compare() { # TARGET COMPILER PACKAGE EMULATOR [OTHER]: build with this compiler, or with Zig, and run in the emulator
+    local compiler=("$2" -static) emulator
     command -v "$2" >/dev/null || compiler=("${clang[@]}" -target "$1")
-    "${compiler[@]}" -O2 -static "${flags[@]}" "$root/tests/native/forms.cpp" -o "$folder/$1.exe"
-    if ! emulator=$(command -v "${@:4}" | head -n 1) || [ -z "$emulator" ]; then
+    "${compiler[@]}" -O2 "${flags[@]}" "$root/tests/native/forms.cpp" -o "$folder/$1.exe"
+    if ! emulator=$(command -v "$4" || command -v "${5:-$4}"); then
         missing+=("not run on $1: apt-get install $3")
         return
     fi
