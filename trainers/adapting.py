@@ -26,7 +26,7 @@ from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.json_files import read_json, write_json
-from hf_sgpe.files.resuming import SETTINGS_FILE, alone_in, check_settings, keep_settings
+from hf_sgpe.files.resuming import PROGRESS_FILE, SETTINGS_FILE, alone_in, check_settings, keep_settings
 from hf_sgpe.formats.folder_of_any_kind import read_folder
 from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
@@ -42,11 +42,12 @@ from hf_sgpe.weights.model_loading import (
 )
 from trainers.language_models.objectives import Objective, objective_of
 from trainers.language_models.pair_objective import PairObjective, chrf
-from trainers.language_models.scoring import PROGRESS_FILE, beginning_of, score_model
+from trainers.language_models.scoring import beginning_of, score_model
 from trainers.language_models.training_rows import TrainingRows, check_corpus, read_rows
 from trainers.language_models.training_runs import (
     RATES,
     check_length,
+    check_report_to,
     check_resumable,
     is_finished,
     require_pytorch,
@@ -98,6 +99,7 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     """
     require_pytorch()
     given.check()
+    check_report_to(given.report_to)
     config = check_predicts(given.base)
     objective = objective_of(config, auto_class(config))
     if isinstance(objective, PairObjective):
@@ -108,7 +110,9 @@ def adapt(given: Adaptation, *, show: Callable[[str], None] = print) -> dict[str
     text.check_text()
     check_corpus(text)
     out = Path(given.out)
-    settings = {name: value for name, value in asdict(given).items() if name not in ("out", "resume", *_OF_TRAINING)}
+    settings = {
+        name: value for name, value in asdict(given).items() if name not in ("out", "resume", "report_to", *_OF_TRAINING)
+    }
     _check_out(given, out)
     check_settings(out, settings)
     # A sweep chooses the rates.
@@ -373,6 +377,7 @@ def _train(
         learning_rate=given.learning_rate,
         seed=given.seed,
         resume=target.exists(),
+        report_to=given.report_to,
     )
     train(
         model,

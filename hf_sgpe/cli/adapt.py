@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hf_sgpe.cli.application import Json, command
 from hf_sgpe.learning.adaptation import Adaptation
 from hf_sgpe.terminal.printing import print_table, report, steps_shown
@@ -17,10 +19,14 @@ def adapt(given: Adaptation, as_json: Json = False) -> None:
     tokenizer), start (the model before training) and model (the trained model), a picture and report.md. Each step can also
     be run separately: hf-sgpe extend, hf-sgpe transplant and hf-sgpe finetune.
     """
+    from hub_cards.cards.card_of_model import write_model_card
+    from hub_cards.cards.seal import CARD_FILE
     from trainers.adapting import MODEL, adapt as work, conclusions
 
     with steps_shown(as_json) as show:
         result = work(given, show=show)
+    if not Path(given.out, MODEL, CARD_FILE).exists():
+        write_model_card(str(Path(given.out, MODEL)), base_model=given.base)
     report(f"{given.out}: the adapted model is in {MODEL}", {"out": given.out, "bits_per_byte": result}, as_json)
     if not as_json:
         rows = ((name, *(f"{value:.4f}" for value in values.values())) for name, values in result.items())

@@ -38,6 +38,14 @@ class _CardOptions:
         "For a model: its base model, such as user/name (default: the model that hf-sgpe transplant started from)."
     )
     tag: list[str] = option_list("Additional tag on the Hub (repeatable).")
+    results: list[str] = option_list(
+        "For a model: results for the card (repeatable): results_*.json of lm-evaluation-harness, or the output of "
+        "hf-sgpe evaluate --model MODEL --json."
+    )
+    benchmark: list[str] = option_list(
+        "For a model: the Hub's benchmark of a task in --results, TASK=DATASET:ID (repeatable). ID is that of the task in "
+        "the eval.yaml of DATASET. The result is also written to .eval_results, for the leaderboard."
+    )
     out: str | None = option("Folder to write the card to (default: the tokenizer's folder).", None, "-o")
     overwrite: bool = option(
         "Replace a README.md or an index.html that was written or edited by hand.", False, "--overwrite", "--replace"
@@ -80,13 +88,18 @@ def card(given: _CardOptions, as_json: Json = False) -> None:
                 f"--eval is only for the card of a tokenizer, but {folder} contains a model: write the tokenizer's card to "
                 "another folder with --out, or measure the model with hf-sgpe transplant --eval or hf-sgpe evaluate --model"
             )
-        written = write_model_card(folder, name=given.name, base_model=given.base_model, **card_settings)
+        if given.benchmark and not given.results:
+            raise SGPEError("--benchmark needs results of the benchmark: name the file with --results")
+        card_settings |= {"base_model": given.base_model, "results": given.results, "benchmarks": given.benchmark}
+        written = write_model_card(folder, name=given.name, **card_settings)
         report(f"{folder}: {', '.join(written)}", {"out": folder, "files": written}, as_json)
         return
-    if given.base_model:
-        raise SGPEError(
-            f"--base-model is only for the card of a model, but {given.tokenizer} contains no model: leave out --base-model"
-        )
+    for option_name in ("base_model", "results", "benchmark"):
+        if getattr(given, option_name):
+            shown = "--" + option_name.replace("_", "-")
+            raise SGPEError(
+                f"{shown} is only for the card of a model, but {given.tokenizer} contains no model: leave out {shown}"
+            )
     loaded = BPETokenizer.from_pretrained(given.tokenizer)
     if given.name is not None:
         check_name(given.name)

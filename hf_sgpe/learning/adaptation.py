@@ -16,6 +16,8 @@ PARTS = ("all", "ends", "embeddings", "new-rows")
 layer, ``embeddings`` means the tables, and ``new-rows`` means only the new rows.
 """
 
+REPORT_TO_HELP = "Programs that get the measurements of the training, such as trackio or wandb."
+
 # With a smaller budget, additional training is a better use of the minutes that distillation takes.
 _LEAST_TO_DISTIL = 1_000_000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9}
@@ -76,6 +78,7 @@ class Adaptation:
     target_language: str | None = option(
         "Language code of the targets or of single texts, for a model such as NLLB: sin_Sinh."
     )
+    report_to: list[str] = option_list(REPORT_TO_HELP, metavar="NAME...")
     seed: int = option("Seed of the random order of texts.", 1)
     resume: bool = option(
         "Continue an interrupted run in --out. After a training that diverged, give a lower learning rate.", False

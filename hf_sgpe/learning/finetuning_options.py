@@ -8,7 +8,7 @@ from typing import Any
 
 from hf_sgpe.corpora.validation_part import check_share
 from hf_sgpe.errors import SGPEError
-from hf_sgpe.learning.adaptation import PARTS
+from hf_sgpe.learning.adaptation import PARTS, REPORT_TO_HELP
 from hf_sgpe.terminal.options import SEVERAL, arguments, option, option_list
 
 RATE = 5e-5
@@ -36,7 +36,7 @@ class TrainingRun:
     save_every: int | None = option("Number of steps between checkpoints (default: a tenth of all steps).")
     resume: bool = option("Continue from the last checkpoint in --out, if there is one.", False)
     keep_checkpoints: bool = option("Keep the last two checkpoints when the training is finished.", False)
-    report_to: list[str] = option_list("Programs that get the log, such as tensorboard or wandb.", metavar="NAME...")
+    report_to: list[str] = option_list(REPORT_TO_HELP, metavar="NAME...")
     push: str | None = option(
         "Push the result and a model card to this Hub repository, USER/NAME. The Auto classes can load it."
     )

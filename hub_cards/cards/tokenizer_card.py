@@ -134,7 +134,9 @@ def check_card(
         what = "changed" if CARD_MARK in text else "written"
         raise SGPEError(f"{path} was {what} by hand and would be lost: add --overwrite, or give another folder with --out")
     if is_measured(text) and not measured and not is_of_another(text, tokenizer):
-        raise SGPEError(f"{path} has measurements that would be lost: add --eval FILE, or --overwrite")
+        raise SGPEError(
+            f"{path} has measurements that would be lost: add --eval FILE (for a model --results FILE), or --overwrite"
+        )
 
 
 def check_metadata(license: str | None, languages: Iterable[str]) -> None:
@@ -142,6 +144,20 @@ def check_metadata(license: str | None, languages: Iterable[str]) -> None:
         raise SGPEError(f"{license!r} is not a licence identifier of the Hub: give one such as apache-2.0, mit or cc-by-4.0")
     for code in languages:
         language(code)
+
+
+def language_fields(codes: Iterable[str]) -> dict[str, Any]:
+    """Return the Hub's metadata about languages. The Hub has a separate field for codes with a script or a region.
+
+    >>> language_fields(["si", "jv-Java"])
+    {'language': ['si', 'jv'], 'language_bcp47': ['jv-Java']}
+    """
+    codes = list(codes)
+    fields = {
+        "language": list(dict.fromkeys(code.partition("-")[0] for code in codes)),
+        "language_bcp47": [code for code in codes if "-" in code],
+    }
+    return {name: found for name, found in fields.items() if found}
 
 
 def warn_of_metadata(license: str | None, languages: Iterable[str]) -> None:
@@ -214,7 +230,7 @@ def _metadata(
     if facts.tokenizer.by_characters:
         del all_tags["byte-level-bpe"]
     data = ModelCardData(
-        language=[known.code for known in (tables.languages if tables else map(language, languages))] or None,
+        **language_fields(known.code for known in (tables.languages if tables else map(language, languages))),
         license=license,
         library_name="transformers",
         tags=list(all_tags),

@@ -27,6 +27,7 @@ from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.weights.safetensors_files import weight_files
 from hub_cards.cards.card_of_model import MODEL_CONFIG_FILE, holds_model
+from hub_cards.cards.evaluation_results import BENCHMARK_FOLDER
 from hub_cards.cards.seal import CARD_FILE, PAGE_FILE, PICTURES, is_generated, is_measured, is_of_another
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ if TYPE_CHECKING:
 LARGE = 10 * 2**20  # bytes
 _MODULE_FILES = ("*.json", "*.safetensors")
 # Patterns of the files to upload, keyed by subfolder.
-_FOLDERS = {"additional_chat_templates": ("*.jinja",), "pictures": tuple(f"{name}.svg" for name in PICTURES)}
+_FOLDERS = {
+    "additional_chat_templates": ("*.jinja",),
+    "pictures": tuple(f"{name}.svg" for name in PICTURES),
+    BENCHMARK_FOLDER: ("*.yaml",),
+}
 
 
 @dataclass(frozen=True)
@@ -237,7 +242,8 @@ def _check_place(folder: Path, name: str) -> None:
     """
     home = folder.resolve()
     place = (home / name).resolve()
-    if home.parent.name == "snapshots" and place.parent == home.parent.parent / "blobs":
+    in_cache = home.parent.name == "snapshots" and place.parent == home.parent.parent / "blobs"
+    if in_cache or place == home / name:  # not a link
         return
     if not place.is_relative_to(home) or any(part.startswith(".") for part in place.relative_to(home).parts):
         raise SGPEError(

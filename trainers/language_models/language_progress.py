@@ -20,7 +20,8 @@ except ModuleNotFoundError:
 
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.charts import chart
-from trainers.language_models.scoring import PROGRESS_FILE, Score, encode_held_out, score_encoded, undisturbed
+from hf_sgpe.files.resuming import PROGRESS_FILE
+from trainers.language_models.scoring import Score, encode_held_out, score_encoded, undisturbed
 from trainers.model_rows.token_tables import extended_ids
 
 if TYPE_CHECKING:

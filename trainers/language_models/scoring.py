@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-PROGRESS_FILE = "language_progress.jsonl"
-"""Name of the file with the measurements of a training, in the folder of the training."""
-
 # Number of tokens with which the cache is measured. It is large enough to make the fixed part of a cache negligible, and
 # smaller than any sliding window.
 _CACHED_TOKENS = 16

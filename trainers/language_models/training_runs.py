@@ -16,12 +16,12 @@ from zipfile import is_zipfile
 
 from hf_sgpe.errors import SGPEError, not_installed
 from hf_sgpe.files.atomic import atomic_directory
-from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors
+from hf_sgpe.files.hub import PUBLISHED_MODEL_FILES, hub_errors, split_name
 from hf_sgpe.files.json_files import read_json
-from hf_sgpe.files.resuming import SETTINGS_FILE, check_settings, differing, keep_settings
+from hf_sgpe.files.resuming import PROGRESS_FILE, SETTINGS_FILE, check_settings, differing, keep_settings
 from hf_sgpe.learning.finetuning_options import RATE, TrainingRun
 from hf_sgpe.terminal.progress import bars_on_terminals_only, somebody_watches
-from trainers.language_models.scoring import PROGRESS_FILE, NotFiniteError
+from trainers.language_models.scoring import NotFiniteError
 from trainers.language_models.training_loop import adamw, warm_up_and_cosine
 from trainers.model_rows.token_tables import parameter_groups
 
@@ -167,7 +167,7 @@ def train(
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
             if push:
-                _push(out, push, pairs=model.config.is_encoder_decoder)
+                _push(out, push, base=(settings or {}).get("model"), pairs=model.config.is_encoder_decoder)
             keep_settings(out, {**made_with, _FINISHED: True})
             if not run.keep_checkpoints:
                 _remove_checkpoints(out)
@@ -303,12 +303,17 @@ def _make_repository(name: str, *, private: bool) -> str:
         return HfApi().create_repo(name, private=private or None, exist_ok=True).repo_id
 
 
-def _push(folder: Path, repo: str, *, pairs: bool) -> None:
-    """Upload the files in ``folder`` in one commit. Keep a model card that the repository already has."""
+def _push(folder: Path, repo: str, *, base: str | None, pairs: bool) -> None:
+    """Upload the files in ``folder`` in one commit. Keep a model card that the repository already has. ``base`` is the model
+    before training.
+    """
     from huggingface_hub import CommitOperationAdd, HfApi, ModelCardData
 
     kind, task = ("AutoModelForSeq2SeqLM", None) if pairs else ("AutoModelForCausalLM", "text-generation")
-    metadata = ModelCardData(library_name="transformers", pipeline_tag=task, tags=["hf_sgpe"])
+    of_base: dict[str, Any] = {}
+    if base and not Path(base).exists():
+        of_base = {"base_model": split_name(base)[0], "base_model_relation": "finetune"}
+    metadata = ModelCardData(library_name="transformers", pipeline_tag=task, tags=["hf_sgpe"], **of_base)
     card = f"---\n{metadata.to_yaml().strip()}\n---\n" + _CARD.format(name=repo.rpartition("/")[2], repo=repo, kind=kind)
     files = sorted(set(chain.from_iterable(map(folder.glob, _PUBLISHED))))
     api = HfApi()
