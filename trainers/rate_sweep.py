@@ -41,7 +41,7 @@ def with_best_rates(given: Adaptation, out: Path, train: Train, show: Callable[[
         if rates in results:
             continue
         folder = out / f"sweep-{candidate.learning_rate:.2g}"
-        short = replace(candidate, budget=str(steps * given.batch_size * given.length))
+        short = replace(candidate, budget=str(steps * given.batch_size * given.length), report_to=[])
         try:
             result = results[rates] = _remaining(train(short, folder))
             show(f"{rates}: {result:.2%} of the bits per byte after {steps:,} steps")

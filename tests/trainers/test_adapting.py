@@ -1,5 +1,6 @@
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,28 @@ def test_a_training_that_does_not_fit_is_refused(given, monkeypatch):
 @pytest.mark.parametrize(("budget", "steps"), [("10M", 1220), ("1.5b", 183_105), ("8192", 1), ("20k", 2)])
 def test_budgets_are_numbers_of_tokens(budget, steps):
     assert Adaptation(base="a", corpus=["b"], out="c", budget=budget).steps == steps
+
+
+def test_the_measurements_are_reported_to_the_program_that_was_named(given, monkeypatch):
+    from transformers import TrainerCallback
+    from transformers.integrations import integration_utils
+
+    told = []
+
+    class Recorder(TrainerCallback):
+        def on_log(self, args, state, control, logs=None, **more):
+            told.extend(logs)
+
+    monkeypatch.setitem(integration_utils.INTEGRATION_TO_CALLBACK, "trackio", Recorder)
+    adapt(Adaptation(**given, report_to=["trackio"]), show=lambda _: None)
+    assert {"loss", "eval_si_bits_per_byte"} <= set(told)
+    # Where the measurements go does not change the run.
+    adapt(Adaptation(**given, resume=True), show=lambda _: None)
+
+
+def test_a_program_that_is_not_installed_is_named_before_anything_is_written(given, tmp_path):
+    if find_spec("trackio") is not None:
+        pytest.skip("trackio is installed")
+    with pytest.raises(SGPEError, match=r"--report-to trackio: .*pip install trackio"):
+        adapt(Adaptation(**given, report_to=["trackio"]))
+    assert not (tmp_path / "out").exists()
