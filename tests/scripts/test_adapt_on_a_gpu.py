@@ -9,6 +9,8 @@ from packaging.requirements import Requirement
 from support.hub import of_the_client
 from support.paths import ROOT
 
+from hf_sgpe import BPETokenizer, SGPETokenizerFast
+
 SCRIPT = ROOT / "examples" / "adapt_on_a_gpu.py"
 
 
@@ -51,12 +53,17 @@ def test_a_token_that_cannot_write_is_found_before_the_training(hub, tmp_path):
 
 @pytest.mark.slow
 @of_the_client
-def test_it_adapts_and_pushes_the_model_with_its_card(hub, extended, sample, tmp_path):
+def test_it_adapts_and_pushes_the_model_with_its_card(hub, sample, tmp_path):
     pytest.importorskip("accelerate", reason="models train by accelerate: pip install torch accelerate")
+    from support.small_models import saved_model  # needs PyTorch
+
+    english = BPETokenizer.train_from_iterator([sample["en"]], 400, pattern="gpt2", special_tokens=["<|endoftext|>"])
+    SGPETokenizerFast.from_bpe(english).save_pretrained(tmp_path / "tok")
+    base = saved_model("smollm", tmp_path / "tok", tmp_path / "base")
     (tmp_path / "si.txt").write_text(sample["si"][:12_000], encoding="utf-8")
     (tmp_path / "held-out.txt").write_text(sample["si"][12_000:13_000], encoding="utf-8")
     small = ["--new-tokens", 50, "--length", 32, "--batch-size", 2, "--budget", 320, "--lines", "--eval", "si=held-out.txt"]
-    done = run(hub, extended[0], "si.txt", *small, "--push", "me/si", "--private", cwd=tmp_path)
+    done = run(hub, base, "si.txt", *small, "--push", "me/si", "--private", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     files = hub.files("me/si")
     assert {"model.safetensors", "config.json", "tokenizer.json", "README.md"} <= files.keys()
