@@ -62,7 +62,7 @@ def test_it_adapts_and_pushes_the_model_with_its_card(hub, sample, tmp_path):
     base = saved_model("smollm", tmp_path / "tok", tmp_path / "base")
     (tmp_path / "si.txt").write_text(sample["si"][:12_000], encoding="utf-8")
     (tmp_path / "held-out.txt").write_text(sample["si"][12_000:13_000], encoding="utf-8")
-    small = ["--new-tokens", 50, "--length", 32, "--batch-size", 2, "--budget", 320, "--lines", "--eval", "si=held-out.txt"]
+    small = ["--new-tokens", 100, "--length", 32, "--batch-size", 2, "--budget", 320, "--lines", "--eval", "si=held-out.txt"]
     done = run(hub, base, "si.txt", *small, "--push", "me/si", "--private", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     files = hub.files("me/si")
