@@ -207,7 +207,7 @@ def _after(results: Results) -> str:
     rows = []
     for code in LANGUAGES:
         extended = [results.get(_subject(name, code)) for name in BASES]
-        if any(extended):
+        if sum(map(bool, extended)) > 1:  # _gemma shows a single base
             rows.append([_named(code), *("–" if one is None else _shown(one["measures"][code]) for one in extended)])
     return table(_HEADING, rows)
 

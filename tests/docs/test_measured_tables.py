@@ -2,6 +2,7 @@ import json
 import shutil
 
 import bases
+import extensions
 import pytest
 import tokens
 from harness import read_records
@@ -36,6 +37,11 @@ def test_a_page_has_the_figures_of_the_records(name, results):
 def test_a_page_has_the_figures_of_the_bases(name):
     page, write = bases.TABLES[name]
     assert table_in(page, name) == write({record["about"]: record["result"] for record in read_records(bases.RECORD)})
+
+
+def test_a_page_has_the_figures_of_the_ways_to_extend():
+    ((name, (page, write)),) = extensions.TABLES.items()
+    assert table_in(page, name) == write({one["about"]: one["result"] for one in read_records(extensions.RECORD)})
 
 
 def test_the_records_say_how_each_tokenizer_was_made(records):
