@@ -174,7 +174,12 @@ def _append_pieces(job: _Job) -> None:
     from transformers import AutoTokenizer
 
     written = BytesIO()
-    options = {"model_type": "bpe", "vocab_size": job.size * 5 // 4, "hard_vocab_limit": False, "minloglevel": 2}
+    options: dict[str, Any] = {
+        "model_type": "bpe",
+        "vocab_size": job.size * 5 // 4,
+        "hard_vocab_limit": False,
+        "minloglevel": 2,
+    }
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(job.lines), model_writer=written, **options)
     learned = ModelProto.FromString(written.getvalue())
     model = ModelProto.FromString((job.base / MODEL_FILE).read_bytes())
@@ -279,7 +284,7 @@ def _checks(job: _Job, after: Any, lines: list[str]) -> dict[str, Any]:
     old, new = (Tokenizer.from_file(str(folder / TOKENIZER_FILE)) for folder in (job.base, job.out))
     ids = read_with_auto_tokenizer(job.out, lines).ids
     decoded = (new.decode(row, skip_special_tokens=False) for row in ids)
-    same = {"AutoTokenizer": sum(row == _ids(after, line) for row, line in zip(ids, lines, strict=True))}
+    same: dict[str, Any] = {"AutoTokenizer": sum(row == _ids(after, line) for row, line in zip(ids, lines, strict=True))}
     if (job.out / MODEL_FILE).exists():
         import sentencepiece
 
@@ -316,7 +321,7 @@ def _table(results: Mapping[str, Any]) -> str:
         all_changed = sum(other["lines"] for other in one["others"].values())
         ratio = "" if one is own else f" ({one['cpu'] / own['cpu']:.1f}×)"
         counts = (f"{changed:,} of {all_changed:,}", f"{one['moved']:,}", f"{one['lines'] - one['decoded']:,}")
-        costs = (f"{one['cpu']:.0f} s{ratio}", f"{one['peak'] / 1e6:,.0f} MB", _runs_in(one))
+        costs = (f"{one['cpu']:.1f} s{ratio}", f"{one['peak'] / 1e6:,.0f} MB", _runs_in(one))
         rows.append([one["way"], f"{one['new_tokens']:,}", *_quality(one["after"]), *counts, *costs])
     heading = ("way", "new tokens", "tokens per word", "cut syllables", "other lines changed", "old ids moved")
     return table((*heading, "lines not decoded exactly", "processor time", "peak memory", "same ids in"), rows)

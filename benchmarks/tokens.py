@@ -30,6 +30,7 @@ from vocabularies import vocabulary
 
 from hf_sgpe import BPETokenizer, ExtensionConfig, SGPEError, WordCounts
 from hf_sgpe.evaluation.languages import language
+from hf_sgpe.evaluation.measurable import Measurable
 from hf_sgpe.evaluation.metrics import evaluate
 from hf_sgpe.evaluation.results import CUT_SYLLABLES
 from hf_sgpe.evaluation.same_ids import compare_ids
@@ -127,7 +128,7 @@ def _measured(recipe: _Recipe, args: argparse.Namespace) -> dict[str, Any]:
     return {"base": recipe.base, "tokens": tokenizer.vocab_size, **how, "measures": results}
 
 
-def measures_of(tokenizer: BPETokenizer, lines: Sequence[str]) -> dict[str, Any]:
+def measures_of(tokenizer: BPETokenizer | Measurable, lines: Sequence[str]) -> dict[str, Any]:
     measures = evaluate(tokenizer, lines).to_dict()
     return {name: measures[name] for name in MEASURES}
 
