@@ -17,8 +17,7 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _version() -> str:
-    """Return the version of the package, set from the repository's Git tag when the package is built."""
-
+    """Return the version of the installed package, which is the version in pyproject.toml."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

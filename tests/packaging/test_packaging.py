@@ -3,7 +3,9 @@
 Compiling takes a minute for each wheel: there are one for a Python and one for all later ones.
 """
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ from filelock import FileLock
 from support.paths import ROOT
 
 COMPILER = shutil.which(os.environ.get("CXX", "c++"))
+VERSION = re.search(r'^version = "(.*?)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
 
 
 def run(*command, **options):
@@ -82,9 +85,30 @@ def wheel(sdist, pythons, once):
     return python, next(folder.glob("*.whl"))
 
 
+def test_the_changelog_begins_with_the_version():
+    first = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1]
+    assert first == ("Unreleased" if "dev" in VERSION else VERSION)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["clone", "zip", "sdist"])
+def test_the_version_needs_neither_tags_nor_git(source, sdist, tmp_path):
+    if source == "clone":
+        run("git", "clone", "--quiet", "--depth", "1", "--no-tags", ROOT.as_uri(), tmp_path / "hf_sgpe")
+    elif source == "zip":
+        run("git", "archive", "--prefix", "hf_sgpe/", "--output", tmp_path / "hf_sgpe.zip", "HEAD", cwd=ROOT)
+        shutil.unpack_archive(tmp_path / "hf_sgpe.zip", tmp_path)
+    else:
+        assert sdist.name == f"hf_sgpe-{VERSION}.tar.gz"
+        shutil.unpack_archive(sdist, tmp_path)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert json.loads(run(sys.executable, "-m", "build", "--metadata", folder))["version"] == VERSION
+
+
 @pytest.mark.slow
 def test_the_sdist_and_the_wheel_have_the_right_contents(sdist, wheel):
     python, wheel = wheel
+    assert wheel.name.startswith(f"hf_sgpe-{VERSION}-")
     names = zipfile.ZipFile(wheel).namelist()
     data = ("hf_sgpe/corpora/sample/si.txt", "hf_sgpe/chat/templates/llama3.jinja")
     data += tuple(f"hub_cards/templates/{name}" for name in ("page.html.jinja", "page.css", "token_view.css"))
@@ -122,6 +146,7 @@ TEXT = "ශ්‍රී ලංකාව\n"
 
 
 def train_and_encode(out, **options):
+    assert run("hf-sgpe", "--version", **options) == f"hf-sgpe {VERSION}\n"
     sample = run("python", "-c", "import trainers; print(trainers.SAMPLE)", **options).strip()
     assert sample.startswith(str(options["cwd"]))
     command = ["hf-sgpe", "train", sample, "--out", out, "--vocab-size", "3000"]
