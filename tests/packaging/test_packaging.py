@@ -93,6 +93,8 @@ def test_the_changelog_begins_with_the_version():
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["clone", "zip", "sdist"])
 def test_the_version_needs_neither_tags_nor_git(source, sdist, tmp_path):
+    if source != "sdist" and not (ROOT / ".git").exists():
+        pytest.skip("needs a clone")
     if source == "clone":
         run("git", "clone", "--quiet", "--depth", "1", "--no-tags", ROOT.as_uri(), tmp_path / "hf_sgpe")
     elif source == "zip":

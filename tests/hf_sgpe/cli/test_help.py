@@ -4,20 +4,10 @@ import shlex
 from functools import cache
 
 import pytest
-import typer
 from support.command import hf_sgpe
+from support.commands import COMMANDS
 
-from hf_sgpe.cli import app
 from hf_sgpe.splitting.scripts.script_registry import SCRIPTS
-
-
-def commands(command, names=()):
-    yield names, command
-    for name, one in getattr(command, "commands", {}).items():
-        yield from commands(one, (*names, name))
-
-
-COMMANDS = dict(commands(typer.main.get_command(app)))
 
 
 @cache
