@@ -1,11 +1,16 @@
+import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.command import hf_sgpe
 from support.ecosystems import NODE, needs_node
 from support.paths import ROOT
+
+from hf_sgpe import BPETokenizer, __version__
 
 GITHUB = ROOT / ".github"
 FORMS = {
@@ -70,3 +75,15 @@ def test_workflows_call_what_there_is():
         re.findall(r"^(\w+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     )
     assert extras
+
+
+def test_forms_ask_for_commands_that_run(tmp_path):
+    BPETokenizer.train_from_iterator(["low lower"], 300, pattern="gpt2").save(tmp_path / "my-tokenizer")
+    texts = [
+        file.read_text(encoding="utf-8") for file in (*FORMS["github-issue-forms"], GITHUB / "pull_request_template.md")
+    ]
+    commands = set(re.findall(r"`hf-sgpe ([^`]+)`", "".join(texts)))
+    shown = {command: hf_sgpe(*shlex.split(command), cwd=tmp_path).stdout for command in commands}
+    assert {"hf-sgpe", "python", "system", "transformers"} <= json.loads(shown["info --json"]).keys()
+    assert json.loads(shown["info my-tokenizer --json"])["tokens"] > 256
+    assert shown["--version"] == f"hf-sgpe {__version__}\n"
