@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -64,6 +65,7 @@ def _versions() -> dict[str, Any]:
     from hf_sgpe.package import __version__
 
     facts = {"hf-sgpe": __version__, "kernel": kernels.describe(), "python": sys.version.split()[0]}
+    facts["system"] = platform.platform()
     for package in ("tokenizers", "transformers", "huggingface_hub", "regex", "numpy"):
         try:
             facts[package] = version(package)
@@ -142,4 +144,7 @@ def _changes_in(metadata: Mapping[str, Any]) -> dict[str, Any]:
         facts["without the scripts"] = dropped
     if unused := sum(note.get("unused", 0) for note in metadata.get("trimmed", ())):
         facts["unused tokens removed"] = unused
+    notes = [metadata, *metadata.get("extensions", ()), *metadata.get("trimmed", ())]
+    if versions := dict.fromkeys(str(note["version"]) for note in notes if "version" in note):
+        facts["made with hf-sgpe"] = list(versions)
     return facts

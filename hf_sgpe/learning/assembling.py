@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from hf_sgpe import package
 from hf_sgpe.bpe.unit_tier import BYTES
 from hf_sgpe.chat.templates import load_template
 from hf_sgpe.counts.word_counts import WordCounts
@@ -88,5 +89,5 @@ def assemble(learned: Learned, config: TrainingConfig, digest: str) -> Tokenizer
         roles=config.roles(),
         chat_template=load_template(config.chat_template) if config.chat_template else None,
         model_max_length=config.model_max_length,
-        metadata={"training": config.to_dict(), "word_counts": digest},
+        metadata={"version": package.__version__, "training": config.to_dict(), "word_counts": digest},
     )

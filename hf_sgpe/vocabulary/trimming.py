@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from hf_sgpe import package
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.splitting.normalization import NFC, NONE, Normalization
 from hf_sgpe.splitting.scripts.script import runs
@@ -268,7 +269,7 @@ def model_ids_in(metadata: Mapping[str, Any]) -> list[int]:
 
 def with_note(metadata: Mapping[str, Any], note: Mapping[str, Any], moved: Mapping[int, int]) -> dict[str, Any]:
     """Return the metadata of a trimmed tokenizer, with new ids in the records of earlier extensions."""
-    known = {name: value for name, value in note.items() if value is not None}
+    known = {name: value for name, value in note.items() if value is not None} | {"version": package.__version__}
     notes = {"trimmed": [*metadata.get("trimmed", ()), known]}
     if extensions := metadata.get("extensions"):
         notes["extensions"] = [{**one, "new_ids": _moved_runs(one.get("new_ids", ()), moved)} for one in extensions]

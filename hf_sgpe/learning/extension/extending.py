@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from shlex import quote
 
+from hf_sgpe import package
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
@@ -119,6 +120,7 @@ def extend_from_counts(
         "new_tokens": len(new),
         "new_ids": [list(run) for run in runs(new)],
         "word_counts": counts.digest(),
+        "version": package.__version__,
     }
     extended = replace(
         base,

@@ -22,6 +22,7 @@ from statistics import median
 
 import numpy as np
 
+from hf_sgpe import package
 from hf_sgpe.counts.word_counts import WordCounts
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.hub import public_name
@@ -128,6 +129,7 @@ def extend_pieces(
     if not new:
         raise SGPEError(f"the tokenizer already has all pieces that the text yields for {names_of(config.scripts)}")
     note = {"base": public_name(base.name, of_folder=True), **config.to_dict(), "word_counts": counts.digest()}
+    note["version"] = package.__version__
     scores = _scores(base, own, new)
     extended = base.with_pieces(scores, note)
     check_pieces(base, extended, confinement)

@@ -5,7 +5,7 @@ from importlib.metadata import version
 import pytest
 from support.command import hf_sgpe
 
-from hf_sgpe import BPETokenizer
+from hf_sgpe import BPETokenizer, package
 
 
 def test_info_without_a_tokenizer_shows_versions():
@@ -44,3 +44,17 @@ def test_control_characters_are_shown_and_not_sent_to_the_terminal(tmp_path):
 )
 def test_bad_input_is_one_line(refuses, arguments, message):
     refuses(arguments, message)
+
+
+def test_info_names_the_versions_that_trained_extended_and_trimmed_a_tokenizer(tmp_path, monkeypatch):
+    (tmp_path / "si.txt").write_text("ශ්‍රී ලංකාව ලංකාවේ\n" * 20, encoding="utf-8", newline="\n")
+    commands = {
+        "0.9.0": "train si.txt --out one --vocab-size 300",
+        "0.9.1": "extend one si.txt --script sinhala --new-tokens 5 --out two",
+        "0.10.0": "trim two --drop-script sinhala --out three",
+    }
+    for made, command in commands.items():
+        monkeypatch.setattr(package, "_version", lambda made=made: made)
+        hf_sgpe(*command.split(), cwd=tmp_path)
+    shown = json.loads(hf_sgpe("info", tmp_path / "three", "--json").stdout)
+    assert shown["made with hf-sgpe"] == list(commands)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from support.sentencepiece_like import KINDS, content
 from tokenizers import Tokenizer
 
-from hf_sgpe import BPETokenizer, SGPEError
+from hf_sgpe import BPETokenizer, SGPEError, __version__
 from hf_sgpe.formats import tokenizer_json
 from hf_sgpe.splitting.normalization import NFC
 from hf_sgpe.vocabulary.trimming import PARTS, check_trimmed, confined_to, keeps_old_ids, rows_in, scripts_except, trimmed
@@ -126,7 +126,8 @@ def test_a_word_that_is_a_token_is_kept_without_its_parts():
     trimming = by_use_of("gpt2", text, ignore_merges=True)
     old, new = BPETokenizer.of(trimming.base), BPETokenizer.of(trimming.tokenizer)
     assert new.encode(text) == [trimming.ids[id] for id in old.encode(text)]
-    assert trimming.tokenizer.metadata["trimmed"] == [{"scripts": [], "ids": "compact", "unused": trimming.unused}]
+    (note,) = trimming.tokenizer.metadata["trimmed"]
+    assert note == {"scripts": [], "ids": "compact", "unused": trimming.unused, "version": __version__}
 
 
 def _holds(trimming, text):
