@@ -36,7 +36,6 @@ __all__ = [
     "CorpusFile",
     "Extended",
     "ExtensionConfig",
-    "LanguageProgress",
     "MergeStep",
     "RecipeChoice",
     "SGPEError",
