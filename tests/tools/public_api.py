@@ -37,7 +37,7 @@ def main() -> None:
         module, _, name = path.rpartition(".")
         thing = getattr(import_module(module), name)
         print(f"\n{path}{signature(thing)}", *members(thing), sep="\n    .")
-    for names, command in COMMANDS.items():
+    for names, command in sorted(COMMANDS.items()):
         print(f"\n{' '.join(('hf-sgpe', *names))}")
         for one in (one for one in command.params if not one.hidden):
             value = "required" if one.required else one.default
