@@ -69,7 +69,7 @@ class _Job:
         """Save the base with another ``model`` in its tokenizer.json."""
         shutil.copytree(self.base, self.out)
         content = json.loads((self.base / TOKENIZER_FILE).read_text(encoding="utf-8"))
-        (self.out / TOKENIZER_FILE).write_text(json.dumps({**content, "model": model}), encoding="utf-8")
+        (self.out / TOKENIZER_FILE).write_text(json.dumps({**content, "model": model}), encoding="utf-8", newline="\n")
 
 
 # ---------------------------------------------------------------- ways to extend
@@ -160,7 +160,7 @@ def _nemotron(method: str, folder: Path, job: _Job) -> None:
     steps.find_rank_dead_tokens = lambda *_: []  # this check refuses the result if a single new token cannot be produced
     with TemporaryDirectory() as texts:
         path = Path(texts) / "text.jsonl"
-        path.write_text("".join(json.dumps({"text": line}) + "\n" for line in job.lines), encoding="utf-8")
+        path.write_text("".join(json.dumps({"text": line}) + "\n" for line in job.lines), encoding="utf-8", newline="\n")
         settings = {"model_id": str(job.base), "method": method, "extension_size": job.size, "output_dir": str(job.out)}
         language = {"script_normalizer": "none", "remove_script": script.name}
         steps.run_extension({**settings, **language, "corpus": {"path": str(path), "samples": len(job.lines)}})
@@ -190,7 +190,9 @@ def _append_pieces(job: _Job) -> None:
         model.pieces.add(piece=text, score=0)
     with TemporaryDirectory() as folder:
         (Path(folder) / MODEL_FILE).write_bytes(model.SerializeToString())
-        (Path(folder) / "tokenizer_config.json").write_text('{"tokenizer_class": "LlamaTokenizer"}', encoding="utf-8")
+        (Path(folder) / "tokenizer_config.json").write_text(
+            '{"tokenizer_class": "LlamaTokenizer"}', encoding="utf-8", newline="\n"
+        )
         AutoTokenizer.from_pretrained(folder).save_pretrained(job.out)
         shutil.copy(Path(folder) / MODEL_FILE, job.out)
 
@@ -263,7 +265,7 @@ def _save_base(source: Path, folder: Path) -> None:
     if (source / MODEL_FILE).exists():
         shutil.copy(source / MODEL_FILE, folder)
     config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": tokenizer.vocab_size}
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8", newline="\n")
 
 
 def _turn(way: Callable[[_Job], None], job: _Job) -> tuple[Sample, int]:
