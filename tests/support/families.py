@@ -23,10 +23,10 @@ def table():
     start = next(place for place, row in enumerate(rows) if row[0] == "models")
     found = {}
     for row in rows[start + 2 :]:
-        kind = re.search(r"\(`(\w+)`\)", row[0])
-        if kind is None:
+        kinds = re.findall(r"`(\w+)`", row[0])
+        if not kinds:
             break
-        found[kind[1]] = dict(zip(rows[start][1:], row[1:], strict=True))
+        found |= dict.fromkeys(kinds, dict(zip(rows[start][1:], row[1:], strict=True)))
     return found
 
 
