@@ -26,7 +26,8 @@ def table():
         kinds = re.findall(r"`(\w+)`", row[0])
         if not kinds:
             break
-        found |= dict.fromkeys(kinds, dict(zip(rows[start][1:], row[1:], strict=True)))
+        cells = dict(zip(rows[start][1:], row[1:], strict=True))
+        found |= dict.fromkeys(kinds, cells)
     return found
 
 
