@@ -26,7 +26,7 @@ from hf_sgpe.corpora.held_out import read_held_out
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.json_files import read_json, write_json
-from hf_sgpe.files.resuming import PROGRESS_FILE, SETTINGS_FILE, alone_in, check_settings, keep_settings
+from hf_sgpe.files.resuming import BASE_FILE, PROGRESS_FILE, SETTINGS_FILE, alone_in, check_settings, keep_settings
 from hf_sgpe.formats.folder_of_any_kind import read_folder
 from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.formats.tokenizer_folder import TokenizerFolder
@@ -68,7 +68,7 @@ TOKENIZER, START, MODEL, REPORT, PICTURE = "tokenizer", "start", "model", "repor
 report, and the picture of the report.
 """
 
-_BEFORE, _DISTILLATION = "before.json", "distillation.pt"
+_DISTILLATION = "distillation.pt"
 # Bytes for each weight, and additional bytes for each trained weight (gradient and two moments), all in 32 bits.
 _WEIGHT, _TRAINED = 4, 12
 # Bytes for each logit: the logit, its copy in 32 bits and its gradient.
@@ -261,7 +261,7 @@ def _before(
     """Return the base model's bits per byte, and the part of each held-out text that it read. The result is saved in a file,
     so that the model is measured only once.
     """
-    file = out / _BEFORE
+    file = out / BASE_FILE
     if not file.exists():
         scores = score_model(given.base, old, held_out, minutes=given.eval_minutes, tell=show)
         write_json(file, {name: [score.bits_per_byte, score.characters] for name, score in scores.items()})

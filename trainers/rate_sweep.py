@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,6 +22,7 @@ null if the training diverged.
 
 # A short training has this share of the steps. Its rates are those of the adaptation, multiplied by a factor.
 _SHARE = 0.05
+_LEAST_STEPS = 10
 _FACTORS = (1 / 3, 1.0, 3.0)
 
 Train = Callable[[Adaptation, Path], Sequence[Mapping[str, Any]]]
@@ -35,27 +37,28 @@ def with_best_rates(given: Adaptation, out: Path, train: Train, show: Callable[[
         train: Function that trains with some settings into a folder, and returns the measurements.
     """
     results: dict[str, float | None] = read_json(out / SWEEP) if (out / SWEEP).exists() else {}
-    steps = max(round(_SHARE * given.steps), 1)
+    steps = max(round(_SHARE * given.steps), min(_LEAST_STEPS, given.steps))
     candidates = {_rates(one): one for one in (_scaled(given, factor) for factor in _FACTORS)}
     for rates, candidate in candidates.items():
         if rates in results:
             continue
-        folder = out / f"sweep-{candidate.learning_rate:.2g}"
+        folder = out / f"sweep-{candidate.learning_rate:.4g}-{candidate.rows_learning_rate:.4g}"
         short = replace(candidate, budget=str(steps * given.batch_size * given.length), report_to=[])
         try:
             result = results[rates] = _remaining(train(short, folder))
-            show(f"{rates}: {result:.2%} of the bits per byte after {steps:,} steps")
+            show(f"{rates}: after {steps:,} steps {result:.2%} of the bits per byte before them")
         except DivergedError:
             results[rates] = None
             show(f"{rates}: the training diverged")
         write_json(out / SWEEP, results)
         shutil.rmtree(folder, ignore_errors=True)
-    remaining = {rates: result for rates, result in results.items() if rates in candidates and result is not None}
-    if not remaining:
-        raise SGPEError(
-            "each training of the sweep diverged: run the same command with --resume and a lower --learning-rate"
-        )
+    remaining = {rates: results[rates] or inf for rates in candidates}
     best = min(remaining, key=remaining.__getitem__)
+    if remaining[best] >= 1:
+        raise SGPEError(
+            "no training of the sweep made the model better: run the same command with --resume, and with a lower "
+            "--learning-rate and --rows-learning-rate"
+        )
     show(f"{best}: best of the sweep")
     return candidates[best]
 
@@ -72,4 +75,4 @@ def _remaining(points: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _rates(given: Adaptation) -> str:
-    return f"Learning rate {given.learning_rate:.2g}, of new rows {given.rows_learning_rate:.2g}"
+    return f"Learning rate {given.learning_rate:.4g}, of new rows {given.rows_learning_rate:.4g}"

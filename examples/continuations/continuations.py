@@ -2,14 +2,18 @@
 
 import random
 
+LEAST = 40
+"""Number of characters of the shortest line that is used."""
+
 
 def questions(lines):
     """Return a data set of questions. The three wrong ends of a line are the ends of other lines."""
     from datasets import Dataset
 
-    halves = [_halves(line.strip()) for line in lines["text"] if line.strip()]
+    different = dict.fromkeys(line.strip() for line in lines["text"])
+    halves = [_halves(line) for line in different if len(line) >= LEAST]
     if len(halves) < 4:
-        raise SystemExit("held-out.txt: give at least four lines of text")
+        raise SystemExit(f"held-out.txt: give at least four different lines of at least {LEAST} characters")
     draw = random.Random(1)
     made = []
     for number, (beginning, end) in enumerate(halves):

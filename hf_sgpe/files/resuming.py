@@ -18,6 +18,9 @@ from hf_sgpe.files.json_files import read_json, write_json
 SETTINGS_FILE = "settings.json"
 """Name of the file that records the settings of the run in a folder of results."""
 
+BASE_FILE = "before.json"
+"""Name of the file with the measurements of the base model, in the folder of an adaptation."""
+
 PROGRESS_FILE = "language_progress.jsonl"
 """Name of the file with the measurements of a model during its training."""
 

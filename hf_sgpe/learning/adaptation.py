@@ -65,7 +65,7 @@ class Adaptation:
     rows_learning_rate: float = option("Peak of the learning rate for the rows of new tokens.", 1e-3)
     sweep: bool = option(
         "First train with a third of both learning rates, with the rates themselves and with three times the rates, on a "
-        "twentieth of the budget each. Then train with the rates that did best on the held-out text.",
+        "twentieth of the budget (at least ten steps) each. Then train with the rates that did best on the held-out text.",
         False,
     )
     length: int = option("Number of tokens in each training sequence. This is the context length of training.", 512)

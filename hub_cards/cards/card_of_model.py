@@ -13,7 +13,6 @@ from hf_sgpe.files.atomic import write_text
 from hf_sgpe.files.folder_contents import MODULES_FILE, SENTENCES, SPEECH
 from hf_sgpe.files.hub import check_name, download, split_name
 from hf_sgpe.files.json_files import optional_json, read_json
-from hf_sgpe.files.resuming import PROGRESS_FILE
 from hf_sgpe.formats.piece_folder import PieceFolder
 from hf_sgpe.tokenizer import BPETokenizer
 from hf_sgpe.weights.safetensors_files import INDEX_FILE, WEIGHTS_FILE
@@ -220,7 +219,7 @@ def write_model_card(
     """
     path = Path(folder)
     tokenizer = tokenizer_in(path)
-    report, trained = optional_json(path / REPORT_FILE), training_results(path / PROGRESS_FILE)
+    report, trained = optional_json(path / REPORT_FILE), training_results(path)
     found = [result for file in results for result in read_results(file, path, name)]
     files = benchmark_files(benchmarks, found)
     check_card(path, tokenizer, measured=bool(found or trained or report.get("texts")), replace=replace)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from hf_sgpe.errors import SGPEError
 from hf_sgpe.files.hub import check_name
-from hf_sgpe.files.json_files import json_object
+from hf_sgpe.files.json_files import json_object, optional_json
+from hf_sgpe.files.resuming import BASE_FILE, PROGRESS_FILE
 from hf_sgpe.files.unreadable import read_data
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def _of_texts(rows: Sequence[Mapping[str, Any]], is_this: Callable[[str | None],
 
 def _of_harness(found: Mapping[str, Any]) -> Iterator[TaskResult]:
     day = datetime.fromtimestamp(found["date"], timezone.utc).date().isoformat()
+    is_whole = found["config"].get("limit") is None
     for task, values in found["results"].items():
         config = found["configs"].get(task, {})  # a group of tasks has none
         shots = found["n-shot"].get(task)
@@ -111,6 +113,7 @@ def _of_harness(found: Mapping[str, Any]) -> Iterator[TaskResult]:
             if not comma or metric.endswith("_stderr") or not isinstance(value, (int, float)):
                 continue
             setting = [*([chosen] if chosen != "none" else ()), *([f"{shots}-shot"] if shots is not None else ())]
+            setting += [] if is_whole else ["on a part of the examples"]
             yield TaskResult(
                 task,
                 metric,
@@ -119,7 +122,7 @@ def _of_harness(found: Mapping[str, Any]) -> Iterator[TaskResult]:
                 config=config.get("dataset_name"),
                 setting=", ".join([*setting, f"{_HARNESS} {found.get('lm_eval_version', '')}".strip()]),
                 date=day,
-                is_whole=found["config"].get("limit") is None,
+                is_whole=is_whole,
             )
 
 
@@ -161,14 +164,17 @@ def benchmark_files(benchmarks: Iterable[str], results: Sequence[TaskResult]) ->
     return files
 
 
-def training_results(file: Path) -> list[tuple[str, float, float]]:
-    """Return the bits per byte before and after training, with the name of each text, from the file that `LanguageProgress`
-    wrote; none if there is no such file.
+def training_results(folder: Path) -> list[tuple[str, float, float]]:
+    """Return the bits per byte before and after the training of the model in a folder, with the name of each text; none if
+    they were not measured. If the folder is part of an adaptation, the numbers before the training are those of the base.
     """
-    if not file.is_file():
+    if not (folder / PROGRESS_FILE).is_file():
         return []
     try:
-        first, *_, last = (json.loads(line)["languages"] for line in file.read_text(encoding="utf-8").splitlines())
-        return [(name, first[name]["bits_per_byte"], one["bits_per_byte"]) for name, one in last.items()]
+        measured = (folder / PROGRESS_FILE).read_text(encoding="utf-8").splitlines()
+        first, *_, last = (json.loads(line)["languages"] for line in measured)
+        before = {name: one["bits_per_byte"] for name, one in first.items()}
+        before |= {name: bits for name, (bits, _) in (optional_json(folder.parent / BASE_FILE) or {}).items()}
+        return [(name, before[name], one["bits_per_byte"]) for name, one in last.items()]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise SGPEError(f"{file} is damaged: delete it, or train again") from None
+        raise SGPEError(f"{folder / PROGRESS_FILE} is damaged: delete it, or train again") from None

@@ -77,13 +77,13 @@ def test_a_line_must_be_continued_by_its_own_end(model, sample, tmp_path):
     folder = tmp_path / "continuations"
     shutil.copytree(EXAMPLES / "continuations", folder)
     lines = [line for line in sample["si"].splitlines() if line.count(" ") > 9][:8]
-    (folder / "held-out.txt").write_text("\n".join([*lines, "", "ක" * 20]) + "\n", encoding="utf-8")
+    (folder / "held-out.txt").write_text("\n".join([*lines, lines[0], "", "ක", "ක" * 40]) + "\n", encoding="utf-8")
     scores, rows = run_task(tmp_path / "out", folder, "continuations", "hf", pretrained=model, dtype="float32")
     questions = [row["doc"] for row in rows]
     for line, question in zip(lines, questions, strict=False):
         assert f"{question['beginning']} {question['ends'][question['answer']]}" == line
         assert len(set(question["ends"])) == 4
-    assert questions[-1]["beginning"] == "ක" * 10
+    assert questions[-1]["beginning"] == "ක" * 20
     assert len(questions) == 9
     logprobs = [[float(answer[0][0]) for answer in row["resps"]] for row in rows]
     right = sum(max(range(4), key=one.__getitem__) == row["doc"]["answer"] for one, row in zip(logprobs, rows, strict=True))

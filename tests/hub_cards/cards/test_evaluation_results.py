@@ -10,7 +10,7 @@ from support.command import hf_sgpe
 from support.hub import of_the_client
 
 from hf_sgpe import SGPETokenizerFast
-from hf_sgpe.files.resuming import PROGRESS_FILE
+from hf_sgpe.files.resuming import BASE_FILE, PROGRESS_FILE
 
 torch = pytest.importorskip("torch", reason="models are PyTorch's: pip install torch accelerate")
 
@@ -117,6 +117,10 @@ def test_the_card_of_a_trained_model_has_its_base_and_its_measurements(model, tm
     # A new card keeps what the present one knows.
     hf_sgpe("card", model, "--name", "me/model")
     assert metadata_load(model / "README.md") | {"model-index": 0} == metadata | {"model-index": 0}
+    # In an adaptation, the base model is the model before.
+    (model.parent / BASE_FILE).write_text(json.dumps({"si": [1.5, 1000]}), encoding="utf-8")
+    hf_sgpe("card", model)
+    assert "| si | 1.5000 | 1.2500 |" in (model / "README.md").read_text(encoding="utf-8")
     (model / PROGRESS_FILE).write_text("{}\n", encoding="utf-8")
     assert f"{PROGRESS_FILE} is damaged" in hf_sgpe("card", model, code=2).stderr
 
