@@ -52,7 +52,9 @@ _STEPS = Path("src/nemotron/steps/tokenizer_extension")
 
 @dataclass(frozen=True)
 class _Job:
-    """What to extend: a base in the folder ``base``, by ``size`` tokens for a script, learned from lines, into ``out``."""
+    """An extension to make. The tokenizer in the folder ``base`` gets ``size`` new tokens for ``script``. The tokens are
+    learned from ``lines``, and the result is saved in the folder ``out``.
+    """
 
     base: Path
     lines: list[str]

@@ -9,7 +9,8 @@
 # ///
 """Adapt a model to a language, as hf-sgpe adapt does, and push the result to the Hub. hf jobs runs this script on a rented GPU.
 
-Example: hf jobs uv run -v hf://datasets/user/text:/text adapt_on_a_gpu.py HuggingFaceTB/SmolLM2-135M /text/si.txt --budget 10M --push user/name
+Example: hf jobs uv run -v hf://datasets/user/text:/text adapt_on_a_gpu.py HuggingFaceTB/SmolLM2-135M /text/si.txt
+    --budget 10M --push user/name
 """
 
 from __future__ import annotations

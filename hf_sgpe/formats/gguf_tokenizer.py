@@ -59,10 +59,11 @@ def _of_scores(path: Path, chat_template: str | None) -> TokenizerData:
         tokens = values["tokens"]
         # llama.cpp's converter gives the padding tokens of Phi-3 the type of the unknown token, and Gemma 3's unknown token
         # the type of a control token.
-        kinds = list(values["token_type"])
         unknown = values.get("unknown_token_id")
-        unknown = kinds.index(sentencepiece_model.UNKNOWN) if unknown is None else unknown
-        kinds = [sentencepiece_model.UNUSED if kind == sentencepiece_model.UNKNOWN else kind for kind in kinds]
+        if unknown is None:
+            unknown = values["token_type"].index(sentencepiece_model.UNKNOWN)
+        other_kinds = {sentencepiece_model.UNKNOWN: sentencepiece_model.UNUSED}
+        kinds = [other_kinds.get(kind, kind) for kind in values["token_type"]]
         kinds[unknown] = sentencepiece_model.UNKNOWN
         # llama.cpp's converter writes Gemma's added tokens of spaces with spaces.
         texts = [text.replace(" ", SPACE_MARK) for text in tokens]

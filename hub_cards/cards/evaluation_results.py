@@ -104,23 +104,31 @@ def _of_texts(rows: Sequence[Mapping[str, Any]], is_this: Callable[[str | None],
 def _of_harness(found: Mapping[str, Any]) -> Iterator[TaskResult]:
     day = datetime.fromtimestamp(found["date"], timezone.utc).date().isoformat()
     is_whole = found["config"].get("limit") is None
+    harness = f"{_HARNESS} {found.get('lm_eval_version', '')}".strip()
     for task, values in found["results"].items():
         config = found["configs"].get(task, {})  # a group of tasks has none
         shots = found["n-shot"].get(task)
         dataset = str(config.get("dataset_path") or "")
+        is_on_hub = "/" in dataset and not Path(dataset).exists()
         for key, value in values.items():
             metric, comma, chosen = key.partition(",")
             if not comma or metric.endswith("_stderr") or not isinstance(value, (int, float)):
                 continue
-            setting = [*([chosen] if chosen != "none" else ()), *([f"{shots}-shot"] if shots is not None else ())]
-            setting += [] if is_whole else ["on a part of the examples"]
+            setting = []
+            if chosen != "none":
+                setting.append(chosen)
+            if shots is not None:
+                setting.append(f"{shots}-shot")
+            if not is_whole:
+                setting.append("on a part of the examples")
+            setting.append(harness)
             yield TaskResult(
                 task,
                 metric,
                 value,
-                dataset=dataset if "/" in dataset and not Path(dataset).exists() else "",
+                dataset=dataset if is_on_hub else "",
                 config=config.get("dataset_name"),
-                setting=", ".join([*setting, f"{_HARNESS} {found.get('lm_eval_version', '')}".strip()]),
+                setting=", ".join(setting),
                 date=day,
                 is_whole=is_whole,
             )
